@@ -446,7 +446,7 @@ class MemoryStore:
 
     def _inside(self, scope: Scope) -> list[Memory]:
         self._refuse_if_closed()
-        return [memory for memory in self._tables.memories.values() if _is_in_scope(memory, scope)]
+        return [memory for memory in self._tables.memories.values() if scope.contains(memory)]
 
     def _build_changes(self, entries: Iterable[JournalEntry]) -> list[Change]:
         changes = []
@@ -651,26 +651,6 @@ class _DictRowStorage:
 
 def _get_owner(memory: Memory) -> tuple[str, str]:
     return (memory.user, "") if memory.user else ("", memory.agent)
-
-
-def _is_in_scope(memory: Memory, scope: Scope) -> bool:
-    prefix = scope.source_prefix.rstrip("/")
-    return (
-        (scope.include_archived or not memory.archived)
-        and all(getattr(scope, name) in (None, getattr(memory, name)) for name in ("source", "project", "user", "team"))
-        and (scope.viewer is None or scope.viewer.sees(memory))
-        and (scope.visible_in is None or memory.project in (scope.visible_in, "") or memory.visibility == "global")
-        and (not prefix or memory.source == prefix or memory.source.startswith(prefix + "/"))
-        and all(
-            not getattr(scope, name) or getattr(memory, name) == getattr(scope, name)
-            for name in ("category", "kind", "method", "session", "agent")
-        )
-        and set(scope.tags) <= set(memory.tags)
-        and (not scope.visibility or memory.visibility in scope.visibility)
-        and (not scope.since or memory.created_at >= scope.since)
-        and (not scope.until or memory.created_at <= scope.until)
-        and (scope.pinned is None or memory.pinned == scope.pinned)
-    )
 
 
 def _count_words(memory: Memory) -> Counter[str]:

@@ -111,8 +111,8 @@ def test_the_log_tells_who_did_what(cofio: Cofio) -> None:
         ["done", "", "cli", "key revoked", "key 1 (ci)", ""],
         ["done", "", "cli", "key created", "key 1 (ci), write", ""],
     ]
-    assert [each["act"] for each in cofio.json("keys", "log", "--limit", "1")["deeds"]] == ["key revoked"]
-    assert cofio.json("keys", "log", "--key", "ci")["deeds"] == []  # nothing was done with it
+    assert [each["act"] for each in cofio.json("keys", "log", "--limit", "1")["entries"]] == ["key revoked"]
+    assert cofio.json("keys", "log", "--key", "ci")["entries"] == []  # nothing was done with it
     assert cofio("keys", "log", "--key", "nobody").exit_code == 1
 
 
@@ -149,7 +149,7 @@ def test_keys_are_made_and_revoked_through_the_service_that_is_named(cofio: Cofi
     made = cofio.json("keys", "create", "ada", "--user", "ada", env=there)
     theirs = {"COFIO_URL": url, "COFIO_API_KEY": made["secret"]}
     assert cofio("add", "Ada likes tea", env=theirs).exit_code == 0
-    [line] = cofio.json("keys", "log", "--key", "ada", env=there)["deeds"]
+    [line] = cofio.json("keys", "log", "--key", "ada", env=there)["entries"]
     assert (line["act"], line["name"], line["address"]) == ("POST /memory/add-batch", "ada", "127.0.0.1")
     assert [each["name"] for each in cofio.json("keys", "list", env=there)["keys"]] == ["ada"]
     assert cofio.json("keys", "revoke", "ada", env=there)["revoked_at"] is not None
@@ -217,4 +217,4 @@ def test_the_owner_of_a_store_needs_no_key_for_its_keys_though_a_service_runs_be
         with Client(url, made["secret"]) as client:
             assert client.health()["auth"] == "ok"
         cofio.json("keys", "revoke", "root")
-        assert [each["act"] for each in cofio.json("keys", "log")["deeds"]] == ["key revoked", "key created"]
+        assert [each["act"] for each in cofio.json("keys", "log")["entries"]] == ["key revoked", "key created"]

@@ -231,7 +231,7 @@ def test_a_folder_here_is_not_followed_for_memories_elsewhere(cofio: Cofio, vaul
     assert "COFIO_NOTES_FOLDERS" in done.stderr
 
 
-def test_the_help_tells_how_often_the_librarian_looks() -> None:
+def test_the_help_tells_how_often_the_watcher_looks() -> None:
     assert Settings().notes_poll_seconds == _EVERY == EVERY
 
 

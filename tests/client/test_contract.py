@@ -477,12 +477,12 @@ def keys_are_made_listed_and_revoked(memories: Memories) -> Any:
 def the_audit_log_is_told(memories: Memories) -> Any:
     for name in ("one", "two", "three"):
         memories.create_key(Grant(name=name, user="ada"), by="tester")
-    newest = memories.deeds(limit=2)
+    newest = memories.audit_entries(limit=2)
     assert [each.what for each in newest] == ["key 3 (three), write", "key 2 (two), write"]
-    before = memories.deeds(after=newest[-1].id)
-    refused(InvalidInput, lambda: memories.deeds(limit=0))
+    before = memories.audit_entries(after=newest[-1].id)
+    refused(InvalidInput, lambda: memories.audit_entries(limit=0))
     told = [(each.act, each.what, each.outcome, each.id) for each in newest + before]
-    return [told, memories.deeds(key=1)]
+    return [told, memories.audit_entries(key=1)]
 
 
 # ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────────

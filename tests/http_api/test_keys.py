@@ -53,8 +53,8 @@ class House:
         key, secret = self.keeper.create_key(Grant(**given))
         return key, self.caller.having(secret)
 
-    def deeds(self, **which: Any) -> list[AuditEntry]:
-        return self.keeper.deeds(**which)
+    def audit_entries(self, **which: Any) -> list[AuditEntry]:
+        return self.keeper.audit_entries(**which)
 
 
 @pytest.fixture
@@ -377,7 +377,7 @@ def test_what_is_changed_with_a_key_is_written_down_and_what_is_read_is_not(hous
     ada.post("/capture", {"messages": "I prefer tabs.", "dry_run": True})
     ada.patch("/memory/99", {"tags": ["x"]})
     ada.delete("/memory/1", why="a reason")
-    lines = list(reversed(house.deeds(key=key.id)))
+    lines = list(reversed(house.audit_entries(key=key.id)))
     assert [(line.act, line.what, line.outcome) for line in lines] == [
         ("POST /memory/add", "id 1, changeset 1", "done"),
         ("POST /memory/add-batch", "changeset 2, ids 2 3", "done"),
@@ -393,7 +393,7 @@ def test_keys_made_and_revoked_are_written_down_once(house: House) -> None:
     made = caller.post("/keys", {"name": "ci", "agent": "ci"}).json
     caller.delete(f"/keys/{made['id']}")
     house.keeper.create_key(Grant(name="late", user="bob"), by="cli")
-    told = [(deed.act, deed.what, deed.key, deed.name, deed.address) for deed in reversed(house.deeds())]
+    told = [(entry.act, entry.what, entry.key, entry.name, entry.address) for entry in reversed(house.audit_entries())]
     assert told == [
         ("key created", "key 1 (root), admin", None, "library", ""),
         ("key created", "key 2 (ci), write", root.id, "root", "127.0.0.1"),
@@ -411,7 +411,7 @@ def test_refusals_are_written_down_with_why(house: House) -> None:
     ada.get("/memories")
     house.keeper.revoke_key(key.id)
     ada.get("/nope/cofio_secret")
-    told = [deed for deed in reversed(house.deeds()) if deed.outcome == "refused"]
+    told = [entry for entry in reversed(house.audit_entries()) if entry.outcome == "refused"]
     assert [(each.act, each.key, each.address) for each in told] == [
         ("GET /memories", None, "127.0.0.1"),
         ("POST /memory/add", key.id, "127.0.0.1"),
@@ -425,7 +425,7 @@ def test_refusals_are_written_down_with_why(house: House) -> None:
 def test_what_a_viewer_may_not_do_is_written_down(house: House) -> None:
     key, ada = house.key(prefixes=["acme/web"])
     assert refused(ada.post("/memory/add", {"text": "x", "source": "acme/api"})) == (403, "forbidden")
-    [line] = house.deeds(key=key.id)
+    [line] = house.audit_entries(key=key.id)
     assert (line.act, line.outcome) == ("POST /memory/add", "refused")
 
 
@@ -434,11 +434,11 @@ def test_the_configured_key_is_written_down_by_its_name_and_an_open_service_writ
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
         with serving(keeper) as url:
             Caller(url).post("/memory/add", {"text": "We deploy on Fridays."}, {"X-Cofio-Client": "ada's laptop"})
-        assert keeper.deeds() == []
+        assert keeper.audit_entries() == []
         with serving(keeper, api_key="secret") as url:
             headers = {"X-Cofio-Client": "ada's laptop"}
             Caller(url, {"X-API-Key": "secret"}).post("/memory/add", {"text": "We deploy on Mondays."}, headers)
-        [line] = keeper.deeds()
+        [line] = keeper.audit_entries()
     assert (line.key, line.name, line.act) == (None, "COFIO_API_KEY", "POST /memory/add")
 
 
@@ -451,8 +451,8 @@ def test_no_secret_and_no_word_of_a_memory_is_in_the_log(house: House) -> None:
     ada.get(f"/memory/{secret}")
     house.caller.having(wrong).get(f"/search/{wrong}")
     house.caller.having(wrong).get("/memories", source="celesta")
-    written = repr(house.deeds())
-    assert len(house.deeds()) == 6
+    written = repr(house.audit_entries())
+    assert len(house.audit_entries()) == 6
     for word in (secret, secret[12:], wrong, "xylophone", "marimba", "celesta", "balalaika"):
         assert word not in written
 
@@ -463,16 +463,16 @@ def test_the_log_is_read_by_admins_page_by_page_and_by_key(house: House) -> None
     for each in range(5):
         ada.post("/memory/add", {"text": f"The port of service {each} is {each}."})
     first = root.get("/keys/log", limit=3, key=key.id).json
-    assert [each["what"].split(",")[0] for each in first["deeds"]] == ["id 5", "id 4", "id 3"]
+    assert [each["what"].split(",")[0] for each in first["entries"]] == ["id 5", "id 4", "id 3"]
     second = root.get("/keys/log", limit=3, key=key.id, after=first["next"]).json
-    assert [each["what"].split(",")[0] for each in second["deeds"]] == ["id 2", "id 1"]
+    assert [each["what"].split(",")[0] for each in second["entries"]] == ["id 2", "id 1"]
     assert second["next"] is None
     assert refused(ada.get("/keys/log")) == (403, "forbidden")
 
 
 def test_an_answer_neither_waits_for_the_log_nor_fails_with_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     key, ada = house.key()
-    house.deeds()
+    house.audit_entries()
     keys = house.keeper.services.access.store.keys
     with monkeypatch.context() as broken:
 
@@ -482,8 +482,8 @@ def test_an_answer_neither_waits_for_the_log_nor_fails_with_it(house: House, mon
         broken.setattr(keys, "log", fails)
         broken.setattr(keys, "used", fails)
         assert ada.post("/memory/add", {"text": "We deploy on Fridays."}).status == 201
-        assert house.deeds(key=key.id) == []  # told as it is
-    assert [deed.act for deed in house.deeds(key=key.id)] == ["POST /memory/add"]  # and not lost
+        assert house.audit_entries(key=key.id) == []  # told as it is
+    assert [entry.act for entry in house.audit_entries(key=key.id)] == ["POST /memory/add"]  # and not lost
     assert house.keeper.keys()[0].last_used_at is not None
 
 
@@ -495,7 +495,7 @@ def test_what_waits_is_written_when_the_keeper_closes(tmp_path: Path) -> None:
     keeper.services.keys.record_use(key, clock())
     keeper.close()
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    assert [deed.act for deed in store.keys.deeds(5)] == ["POST /memory/add", "key created"]
+    assert [entry.act for entry in store.keys.audit_entries(5)] == ["POST /memory/add", "key created"]
     assert store.keys.all()[0].last_used_at is not None
     store.close()
 
@@ -504,10 +504,10 @@ def test_old_lines_are_forgotten_after_so_many_days(house: House) -> None:
     house.key("old")
     house.clock.advance(100 * DAY)
     house.key("new")
-    house.keeper.services.retention.apply(captures=30, retrievals=30, deeds=101)
-    assert len(house.deeds()) == 2
-    house.keeper.services.retention.apply(captures=30, retrievals=30, deeds=99)
-    assert [deed.what for deed in house.deeds()] == ["key 2 (new), write"]
+    house.keeper.services.retention.apply(captures=30, retrievals=30, audit=101)
+    assert len(house.audit_entries()) == 2
+    house.keeper.services.retention.apply(captures=30, retrievals=30, audit=99)
+    assert [entry.what for entry in house.audit_entries()] == ["key 2 (new), write"]
 
 
 # ── guessing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -563,7 +563,7 @@ def test_that_somebody_is_made_to_wait_is_written_down_once_a_minute(house: Hous
     house.key()
     for _ in range(5 * MOST_TRIES):
         house.caller.having("guess").get("/memories")
-    refusals = [deed.what for deed in house.deeds() if deed.outcome == "refused"]
+    refusals = [entry.what for entry in house.audit_entries() if entry.outcome == "refused"]
     assert len(refusals) == MOST_TRIES + 1
     assert "10 invalid keys came from 127.0.0.1" in refusals[0]
 

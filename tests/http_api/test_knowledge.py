@@ -438,8 +438,8 @@ def test_the_audit_log_names_the_table_and_never_the_words(house: House) -> None
     ada = house.key("ada", user="ada")
     row = keep(ada, "thresholds", **VOLUME)
     ada.delete(f"/knowledge/thresholds/{row['id']}")
-    deeds = house.keeper.deeds(limit=2)
-    assert [(deed.act, deed.outcome, deed.what) for deed in deeds] == [
+    entries = house.keeper.audit_entries(limit=2)
+    assert [(entry.act, entry.outcome, entry.what) for entry in entries] == [
         ("DELETE /knowledge/thresholds/{row}", "done", "changeset 2"),
         ("POST /knowledge/thresholds", "done", "changeset 1"),
     ]

@@ -32,7 +32,7 @@ Opening = Callable[..., tuple[Keeper, SessionHandler, FixedClock]]
 
 @pytest.fixture
 def opening(tmp_path: Path) -> Iterator[Opening]:
-    """Opens a keeper on the test's store with a language model, and an attendant for its sessions."""
+    """Opens a keeper on the test's store with a language model, and an sessions for its sessions."""
     with ExitStack() as stack:
 
         def opened(llm: ScriptedLLM, turns: int = 3, judge: Judge | None = None) -> Any:
@@ -40,9 +40,9 @@ def opening(tmp_path: Path) -> Iterator[Opening]:
             store = SqliteStore(tmp_path / "cofio.db", clock)
             batching = Batching(PAUSE, turns)
             keeper = stack.enter_context(Keeper(store, HashEmbedder(), clock, llm=llm, batching=batching, judge=judge))
-            attendant = SessionHandler(keeper, tmp_path)
-            stack.callback(attendant.close)
-            return keeper, attendant, clock
+            sessions = SessionHandler(keeper, tmp_path)
+            stack.callback(sessions.close)
+            return keeper, sessions, clock
 
         yield opened
 
@@ -56,11 +56,11 @@ def told(name: str, session: str = "s1", **fields: Any) -> Event:
     return event("claude-code", json.dumps(given).encode())
 
 
-def have_said(attendant: SessionHandler, *prompts: str, session: str = "s1", first: int = 1) -> None:
+def have_said(sessions: SessionHandler, *prompts: str, session: str = "s1", first: int = 1) -> None:
     """Hand over a turn for each prompt."""
     for number, prompt in enumerate(prompts, first):
-        attendant.attend(told("UserPromptSubmit", session, prompt=prompt, prompt_id=f"p{number}"), WEB)
-        attendant.attend(told("Stop", session, last_assistant_message="Noted.", prompt_id=f"p{number}"), WEB)
+        sessions.handle(told("UserPromptSubmit", session, prompt=prompt, prompt_id=f"p{number}"), WEB)
+        sessions.handle(told("Stop", session, last_assistant_message="Noted.", prompt_id=f"p{number}"), WEB)
 
 
 def drain(keeper: Keeper) -> list[list[int]]:
@@ -82,8 +82,8 @@ def waiting(keeper: Keeper) -> list[Item]:
 
 def test_turns_wait_until_their_session_pauses_and_are_read_with_one_call(opening: Opening) -> None:
     llm = ScriptedLLM([reply(("t1", "Leases last ninety seconds"), ("t2", "Keys are kept for three days"))])
-    keeper, attendant, clock = opening(llm)
-    have_said(attendant, LEASES, KEYS)
+    keeper, sessions, clock = opening(llm)
+    have_said(sessions, LEASES, KEYS)
     assert drain(keeper) == []
     assert llm.calls == []
     clock.advance(PAUSE)
@@ -95,8 +95,8 @@ def test_turns_wait_until_their_session_pauses_and_are_read_with_one_call(openin
 
 def test_each_turn_keeps_its_own_result_and_can_be_undone_alone(opening: Opening) -> None:
     llm = ScriptedLLM([reply(("t1", "Leases last ninety seconds"), ("t3", "The cache is off for the admin pages"))])
-    keeper, attendant, _ = opening(llm)
-    have_said(attendant, LEASES, KEYS, CACHE)  # a full batch waits no longer
+    keeper, sessions, _ = opening(llm)
+    have_said(sessions, LEASES, KEYS, CACHE)  # a full batch waits no longer
     assert drain(keeper) == [[1, 2, 3]]
     first, second, third = (keeper.item(number) for number in (1, 2, 3))
     assert [each.state for each in (first, second, third)] == ["stored", "rejected", "stored"]
@@ -112,11 +112,11 @@ def test_each_turn_keeps_its_own_result_and_can_be_undone_alone(opening: Opening
 
 def test_a_prompt_keeps_the_session_going_and_one_that_was_broken_off_is_read_with_the_rest(opening: Opening) -> None:
     llm = ScriptedLLM([reply()])
-    keeper, attendant, clock = opening(llm, turns=8)
-    have_said(attendant, LEASES)
-    attendant.attend(told("UserPromptSubmit", prompt=KEYS, prompt_id="broken"), WEB)
+    keeper, sessions, clock = opening(llm, turns=8)
+    have_said(sessions, LEASES)
+    sessions.handle(told("UserPromptSubmit", prompt=KEYS, prompt_id="broken"), WEB)
     clock.advance(PAUSE - 60)
-    attendant.attend(told("UserPromptSubmit", prompt=CACHE, prompt_id="open"), WEB)
+    sessions.handle(told("UserPromptSubmit", prompt=CACHE, prompt_id="open"), WEB)
     clock.advance(PAUSE - 60)
     assert drain(keeper) == []
     clock.advance(120)
@@ -127,17 +127,17 @@ def test_a_prompt_keeps_the_session_going_and_one_that_was_broken_off_is_read_wi
 
 @pytest.mark.parametrize("name", ["SessionEnd", "PreCompact"])
 def test_the_end_of_a_session_and_a_compaction_do_not_wait(opening: Opening, name: str) -> None:
-    keeper, attendant, _ = opening(ScriptedLLM([reply()]))
-    have_said(attendant, LEASES, KEYS)
-    attendant.attend(told(name), WEB)
+    keeper, sessions, _ = opening(ScriptedLLM([reply()]))
+    have_said(sessions, LEASES, KEYS)
+    sessions.handle(told(name), WEB)
     assert drain(keeper) == [[1, 2]]
 
 
 def test_sessions_are_read_apart(opening: Opening) -> None:
     llm = ScriptedLLM([reply(("t1", "Leases last ninety seconds")), reply(("t1", "Keys are kept for three days"))])
-    keeper, attendant, clock = opening(llm)
-    have_said(attendant, LEASES, session="s1")
-    have_said(attendant, KEYS, session="s2")
+    keeper, sessions, clock = opening(llm)
+    have_said(sessions, LEASES, session="s1")
+    have_said(sessions, KEYS, session="s2")
     clock.advance(PAUSE)
     assert drain(keeper) == [[1], [2]]
     assert KEYS not in llm.calls[0][1]
@@ -145,16 +145,16 @@ def test_sessions_are_read_apart(opening: Opening) -> None:
 
 def test_a_fact_without_the_name_of_its_exchange_goes_to_the_one_that_says_it(opening: Opening) -> None:
     llm = ScriptedLLM([json.dumps({"facts": [{"text": "Idempotency keys are kept for three days"}]})])
-    keeper, attendant, _ = opening(llm)
-    have_said(attendant, LEASES, KEYS, CACHE)
+    keeper, sessions, _ = opening(llm)
+    have_said(sessions, LEASES, KEYS, CACHE)
     drain(keeper)
     assert [keeper.item(number).state for number in (1, 2, 3)] == ["rejected", "stored", "rejected"]
 
 
 def test_what_contradicts_a_fact_of_the_same_batch_takes_its_place(opening: Opening) -> None:
     llm = ScriptedLLM([reply(("t1", "The lease of a lock is 90 seconds"), ("t2", "The lease of a lock is 60 seconds"))])
-    keeper, attendant, _ = opening(llm, judge=ValueJudge())
-    have_said(attendant, "The lease of a lock is 90 seconds", "no, 60", "thanks")
+    keeper, sessions, _ = opening(llm, judge=ValueJudge())
+    have_said(sessions, "The lease of a lock is 90 seconds", "no, 60", "thanks")
     drain(keeper)
     assert texts(keeper) == ["The lease of a lock is 60 seconds"]
 
@@ -162,8 +162,8 @@ def test_what_contradicts_a_fact_of_the_same_batch_takes_its_place(opening: Open
 def test_turns_wait_together_while_the_budget_is_spent(opening: Opening) -> None:
     spent = BudgetSpent("spent", resets_at="2026-01-02T00:00:00Z")
     llm = ScriptedLLM([spent, reply(("t1", "Leases last ninety seconds"), ("t3", "The cache is off for the admins"))])
-    keeper, attendant, clock = opening(llm)
-    have_said(attendant, LEASES, KEYS, CACHE)
+    keeper, sessions, clock = opening(llm)
+    have_said(sessions, LEASES, KEYS, CACHE)
     drain(keeper)
     assert len({item.due_at for item in waiting(keeper)}) == 1
     clock.advance(48 * 3_600)
@@ -174,8 +174,8 @@ def test_turns_wait_together_while_the_budget_is_spent(opening: Opening) -> None
 def test_after_a_failure_of_the_model_batches_are_small_and_grow_again(opening: Opening) -> None:
     said = [f"The lease of lock {number} must be ninety seconds because its importer is slow" for number in range(8)]
     llm = ScriptedLLM([Unavailable("down"), Unavailable("down"), *[reply() for _ in range(4)]])
-    keeper, attendant, clock = opening(llm, turns=8)
-    have_said(attendant, *said)
+    keeper, sessions, clock = opening(llm, turns=8)
+    have_said(sessions, *said)
     assert drain(keeper) == [[1, 2, 3, 4, 5, 6, 7, 8]]
     clock.advance(PAUSE)
     assert drain(keeper) == [[1, 2, 3, 4], [5, 6], [7, 8]]
@@ -186,7 +186,7 @@ def test_after_a_failure_of_the_model_batches_are_small_and_grow_again(opening: 
 
 def test_a_turn_that_the_model_never_answers_holds_up_no_other_for_long(opening: Opening) -> None:
     said = [f"The lease of lock {number} must be ninety seconds because its importer is slow" for number in range(8)]
-    keeper, attendant, clock = opening(llm := ScriptedLLM([]), turns=8)
+    keeper, sessions, clock = opening(llm := ScriptedLLM([]), turns=8)
 
     def answer(system: str, user: str, *, schema: Any = None) -> Completion:
         if said[0] in user.partition("<transcript>")[2]:
@@ -194,7 +194,7 @@ def test_a_turn_that_the_model_never_answers_holds_up_no_other_for_long(opening:
         return Completion(reply())
 
     llm.complete = answer  # type: ignore[method-assign]
-    have_said(attendant, *said)
+    have_said(sessions, *said)
     for _ in range(6):
         drain(keeper)
         clock.advance(PAUSE)
@@ -202,18 +202,18 @@ def test_a_turn_that_the_model_never_answers_holds_up_no_other_for_long(opening:
 
 
 def test_turns_are_learned_in_order_where_one_does_not_fit(opening: Opening) -> None:
-    keeper, attendant, clock = opening(ScriptedLLM([reply(), reply()]), turns=8)
+    keeper, sessions, clock = opening(ScriptedLLM([reply(), reply()]), turns=8)
     long = " ".join([LEASES] * 200)
-    have_said(attendant, long[:12_000], long[:15_000], KEYS)
+    have_said(sessions, long[:12_000], long[:15_000], KEYS)
     clock.advance(PAUSE)
     assert drain(keeper) == [[1], [2, 3]]
 
 
 def test_the_answer_to_a_prompt_does_not_hurry_the_next_prompt(opening: Opening) -> None:
-    keeper, attendant, clock = opening(ScriptedLLM([reply()]), turns=8)
-    attendant.attend(told("UserPromptSubmit", prompt=LEASES, prompt_id="p1"), WEB)
-    attendant.attend(told("UserPromptSubmit", prompt=KEYS, prompt_id="p2"), WEB)
-    attendant.attend(told("Stop", last_assistant_message="Noted.", prompt_id="p1"), WEB)
+    keeper, sessions, clock = opening(ScriptedLLM([reply()]), turns=8)
+    sessions.handle(told("UserPromptSubmit", prompt=LEASES, prompt_id="p1"), WEB)
+    sessions.handle(told("UserPromptSubmit", prompt=KEYS, prompt_id="p2"), WEB)
+    sessions.handle(told("Stop", last_assistant_message="Noted.", prompt_id="p1"), WEB)
     clock.advance(PAUSE)
     assert drain(keeper) == [[1]]
     assert [item.id for item in waiting(keeper)] == [2]
@@ -232,8 +232,8 @@ def test_what_an_agent_was_given_does_not_fill_a_batch(opening: Opening) -> None
 
 def test_a_reply_that_cannot_be_read_is_asked_for_again_turn_by_turn(opening: Opening) -> None:
     alone = [reply(("t1", "Leases last ninety seconds")), reply(("t1", "Keys are kept for three days")), reply()]
-    keeper, attendant, clock = opening(llm := ScriptedLLM(["no JSON", *alone]))
-    have_said(attendant, LEASES, KEYS, CACHE)
+    keeper, sessions, clock = opening(llm := ScriptedLLM(["no JSON", *alone]))
+    have_said(sessions, LEASES, KEYS, CACHE)
     drain(keeper)
     assert [item.faults for item in waiting(keeper)] == [1, 1, 1]
     clock.advance(PAUSE)
@@ -244,10 +244,8 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again_turn_by_turn(opening: Op
 
 def test_of_a_reply_that_was_cut_off_only_the_turns_without_facts_are_read_again(opening: Opening) -> None:
     cut = Completion('{"facts": [{"exchange": "t1", "text": "Leases last ninety seconds"}, {"exch', truncated=True)
-    keeper, attendant, clock = opening(
-        llm := ScriptedLLM([cut, reply(("t1", "Keys are kept for three days")), reply()])
-    )
-    have_said(attendant, LEASES, KEYS, CACHE)
+    keeper, sessions, clock = opening(llm := ScriptedLLM([cut, reply(("t1", "Keys are kept for three days")), reply()]))
+    have_said(sessions, LEASES, KEYS, CACHE)
     drain(keeper)
     assert [item.id for item in waiting(keeper)] == [3, 2]
     clock.advance(PAUSE)
@@ -258,8 +256,8 @@ def test_of_a_reply_that_was_cut_off_only_the_turns_without_facts_are_read_again
 
 def test_what_is_too_much_for_one_call_is_read_in_halves(opening: Opening) -> None:
     llm = ScriptedLLM([TooLarge("too long"), reply(("t1", "Leases last ninety seconds")), reply(("t2", "No cache"))])
-    keeper, attendant, _ = opening(llm)
-    have_said(attendant, LEASES, KEYS, CACHE)
+    keeper, sessions, _ = opening(llm)
+    have_said(sessions, LEASES, KEYS, CACHE)
     drain(keeper)
     assert texts(keeper) == ["Leases last ninety seconds", "No cache"]
     assert [keeper.item(number).state for number in (1, 2, 3)] == ["stored", "rejected", "stored"]
@@ -267,8 +265,8 @@ def test_what_is_too_much_for_one_call_is_read_in_halves(opening: Opening) -> No
 
 def test_a_turn_that_grows_while_the_model_reads_waits_and_takes_no_other_along(opening: Opening) -> None:
     llm = ScriptedLLM([reply(("t1", "Leases last ninety seconds"), ("t2", "Keys are kept for three days"))])
-    keeper, attendant, clock = opening(llm)
-    have_said(attendant, LEASES, KEYS)
+    keeper, sessions, clock = opening(llm)
+    have_said(sessions, LEASES, KEYS)
     clock.advance(PAUSE)
     complete = llm.complete
 
@@ -286,10 +284,10 @@ def test_a_turn_that_grows_while_the_model_reads_waits_and_takes_no_other_along(
 def test_without_a_language_model_nothing_waits(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "b.db", clock), HashEmbedder(), clock, batching=Batching(PAUSE)) as keeper:
-        attendant = SessionHandler(keeper, tmp_path)
-        have_said(attendant, "We use pnpm.", "We use Postgres.")
+        sessions = SessionHandler(keeper, tmp_path)
+        have_said(sessions, "We use pnpm.", "We use Postgres.")
         assert drain(keeper) == [[1], [2]]
-        attendant.close()
+        sessions.close()
 
 
 # ── the second reading before a compaction ────────────────────────────────────────────────────────────────────────────
@@ -309,10 +307,10 @@ def transcript(path: Path, *turns: tuple[str, str, str], days: tuple[str, ...] =
     return path
 
 
-def compact(attendant: SessionHandler, path: Path) -> None:
+def compact(sessions: SessionHandler, path: Path) -> None:
     raw = {"session_id": "s1", "hook_event_name": "PreCompact", "cwd": WEB, "transcript_path": str(path)}
-    attendant.attend(event("claude-code", json.dumps(raw).encode()), WEB, raw=json.dumps(raw).encode())
-    attendant.fetch()
+    sessions.handle(event("claude-code", json.dumps(raw).encode()), WEB, raw=json.dumps(raw).encode())
+    sessions.import_spool()
 
 
 def test_before_a_compaction_the_session_is_read_once_more_as_a_whole(opening: Opening, tmp_path: Path) -> None:
@@ -320,10 +318,10 @@ def test_before_a_compaction_the_session_is_read_once_more_as_a_whole(opening: O
     new = {"decisions": [{"fact": "f1", "action": "ADD", "memory": None, "text": None}]}
     again = [json.dumps({"facts": [cause]}), json.dumps(new)]
     llm = ScriptedLLM([reply(("t1", "Leases last ninety seconds")), *again])
-    keeper, attendant, _ = opening(llm)
+    keeper, sessions, _ = opening(llm)
     answer = "I looked at the logs. Imports hang because the lease runs out after a minute."
     path = transcript(tmp_path / "s1.jsonl", ("p1", LEASES, answer), ("p2", "thanks", "You are welcome."))
-    compact(attendant, path)
+    compact(sessions, path)
     drain(keeper)
     assert texts(keeper) == ["Leases last ninety seconds", "Imports hang because the lease runs out"]
     system, user, _ = llm.calls[1]
@@ -335,13 +333,13 @@ def test_before_a_compaction_the_session_is_read_once_more_as_a_whole(opening: O
 
 def test_the_next_compaction_reads_what_came_after_the_last_one(opening: Opening, tmp_path: Path) -> None:
     llm = ScriptedLLM([reply() for _ in range(4)])
-    keeper, attendant, _ = opening(llm)
+    keeper, sessions, _ = opening(llm)
     path = transcript(tmp_path / "s1.jsonl", ("p1", LEASES, "Noted."))
-    compact(attendant, path)
-    compact(attendant, path)  # handed over twice
+    compact(sessions, path)
+    compact(sessions, path)  # handed over twice
     drain(keeper)
     assert len(llm.calls) == 2
-    compact(attendant, transcript(path, ("p1", LEASES, "Noted."), ("p2", KEYS, "Noted.")))
+    compact(sessions, transcript(path, ("p1", LEASES, "Noted."), ("p2", KEYS, "Noted.")))
     drain(keeper)
     assert len(llm.calls) == 4
     assert LEASES not in llm.calls[-1][1].partition("<transcript>")[2]
@@ -350,8 +348,8 @@ def test_the_next_compaction_reads_what_came_after_the_last_one(opening: Opening
 
 def test_a_review_that_no_model_is_left_for_is_settled(opening: Opening, tmp_path: Path) -> None:
     llm = ScriptedLLM([Unavailable("down")] * 2)
-    keeper, attendant, _ = opening(llm)
-    compact(attendant, transcript(tmp_path / "s1.jsonl", ("p1", LEASES, "Noted.")))
+    keeper, sessions, _ = opening(llm)
+    compact(sessions, transcript(tmp_path / "s1.jsonl", ("p1", LEASES, "Noted.")))
     drain(keeper)
     assert len(waiting(keeper)) == 2
     clock = FixedClock("2026-01-03T00:00:00Z")
@@ -364,9 +362,9 @@ def test_a_review_that_no_model_is_left_for_is_settled(opening: Opening, tmp_pat
 def test_a_review_does_not_bring_back_what_a_person_removed(opening: Opening, tmp_path: Path, how: str) -> None:
     fact = reply(("t1", "Leases last ninety seconds"))
     llm = ScriptedLLM([fact, reply(), reply() if how == "purge" else fact])
-    keeper, attendant, clock = opening(llm)
+    keeper, sessions, clock = opening(llm)
     path = transcript(tmp_path / "s1.jsonl", ("p1", LEASES, "Noted."), ("p2", "thanks", "You are welcome."))
-    have_said(attendant, LEASES)
+    have_said(sessions, LEASES)
     clock.advance(PAUSE)
     drain(keeper)
     (memory,) = keeper.list().memories
@@ -374,7 +372,7 @@ def test_a_review_does_not_bring_back_what_a_person_removed(opening: Opening, tm
         keeper.undo(keeper.item(1).changeset or 0)
     else:
         getattr(keeper, how)(memory.id)
-    compact(attendant, path)
+    compact(sessions, path)
     drain(keeper)
     assert texts(keeper) == []
     if how == "purge":
@@ -386,9 +384,9 @@ def test_a_review_does_not_bring_back_what_a_person_removed(opening: Opening, tm
 
 def test_a_review_reads_every_day_by_itself_with_its_date(opening: Opening, tmp_path: Path) -> None:
     llm = ScriptedLLM([reply() for _ in range(3)])
-    keeper, attendant, _ = opening(llm)
+    keeper, sessions, _ = opening(llm)
     turns = ("p1", LEASES, "Noted."), ("p2", KEYS, "Noted.")
-    compact(attendant, transcript(tmp_path / "s1.jsonl", *turns, days=("2025-12-30", "2026-01-01")))
+    compact(sessions, transcript(tmp_path / "s1.jsonl", *turns, days=("2025-12-30", "2026-01-01")))
     drain(keeper)
     reviews = [item for item in keeper.items() if item.task == "extract"]
     assert sorted(item.exchange.at[:10] for item in reviews if item.exchange) == ["2025-12-30", "2026-01-01"]

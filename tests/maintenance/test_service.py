@@ -357,7 +357,7 @@ def test_a_slot_is_done_once_and_tells_what_it_did(house: Callable[..., House]) 
     slot = "2026-01-04T03:00:00Z"
     run = here.keeper.services.maintenance.run_scheduled("consolidate", slot=slot)
     assert run is not None
-    assert (run.outcome, run.told["decisions"]) == ("done", 1)
+    assert (run.outcome, run.details["decisions"]) == ("done", 1)
     assert run.changeset == here.keeper.changes(limit=1)[0].id
     assert here.keeper.services.maintenance.run_scheduled("consolidate", slot=slot) is None
 
@@ -371,8 +371,8 @@ def test_the_schedule_does_not_ask_every_night_about_what_was_refused(house: Cal
     first, second = (here.keeper.services.maintenance.run_scheduled("consolidate", slot=slot) for slot in slots[:2])
     assert first is not None
     assert second is not None
-    assert (first.told["refused"], second.told["refused"], len(llm.calls)) == (1, 0, 1)
-    assert "unchanged after a refusal" in second.told["note"]
+    assert (first.details["refused"], second.details["refused"], len(llm.calls)) == (1, 0, 1)
+    assert "unchanged after a refusal" in second.details["note"]
     here.keeper.consolidate()  # a person is told all of it
     assert len(llm.calls) == 2
     here.keeper.update(ids[0], tags=["new"])
@@ -384,7 +384,7 @@ def test_a_backup_is_a_chore_where_there_is_one(house: Callable[..., House]) -> 
     here = house(backup=lambda: {"path": "a/backup.db"})
     run = here.keeper.services.maintenance.run_scheduled("backup", slot="2026-01-04T03:00:00Z")
     assert run is not None
-    assert (run.outcome, run.told["note"]) == ("done", "a/backup.db")
+    assert (run.outcome, run.details["note"]) == ("done", "a/backup.db")
     without = house()
     failed = without.keeper.services.maintenance.run_scheduled("backup", slot="2026-01-04T03:00:00Z")
     assert failed is not None

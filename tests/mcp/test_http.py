@@ -204,13 +204,13 @@ def test_what_is_done_and_what_is_refused_is_in_the_journal_and_in_the_audit_log
     with Calling(url, {**bearing(key(keeper, "bob", role="read")), "X-Cofio-Client": "robot"}) as agent:
         agent.refused("memory_add", text="We use pnpm")
     assert [each.by for each in keeper.history(number)] == ["ada's laptop (key 1) · mcp"] * 2
-    deeds = [deed for deed in keeper.deeds() if deed.act.startswith("POST")]
-    assert [(deed.act, deed.outcome, deed.name, deed.what) for deed in deeds] == [
+    entries = [entry for entry in keeper.audit_entries() if entry.act.startswith("POST")]
+    assert [(entry.act, entry.outcome, entry.name, entry.what) for entry in entries] == [
         ("POST /mcp memory_add", "refused", "bob's laptop", LITTLE),
         ("POST /mcp memory_forget", "done", "ada's laptop", "changeset 2"),
         ("POST /mcp memory_add", "done", "ada's laptop", "id 1, changeset 1"),
     ]  # fmt: skip
-    assert all(deed.at.startswith("20") and deed.address == "127.0.0.1" for deed in deeds)
+    assert all(entry.at.startswith("20") and entry.address == "127.0.0.1" for entry in entries)
 
 
 def test_on_an_open_service_the_journal_names_the_client_and_nobody_is_audited(keeper: Keeper, url: str) -> None:
@@ -220,7 +220,7 @@ def test_on_an_open_service_the_journal_names_the_client_and_nobody_is_audited(k
     says(url, calls("memory_add", text="We use Bun"), {"User-Agent": "codex-mcp-client/0.166.0"})
     says(url, calls("memory_add", text="We use Deno"), {"User-Agent": "curl/8.0 codex"})
     assert [memory.source for memory in keeper.list().memories] == ["mcp", "codex", "robot", "mcp"]
-    assert keeper.deeds() == []
+    assert keeper.audit_entries() == []
 
 
 # ── in which project ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -305,7 +305,7 @@ def test_the_echo_of_a_context_is_not_learned(keeper: Keeper) -> None:
 
 
 @pytest.fixture
-def attendant(keeper: Keeper, tmp_path: Path) -> Iterator[SessionHandler]:
+def sessions(keeper: Keeper, tmp_path: Path) -> Iterator[SessionHandler]:
     made = SessionHandler(keeper, tmp_path, patience=60)
     yield made
     made.close()
@@ -316,32 +316,32 @@ def happened(name: str, turn: str = "p1", **fields: Any) -> Event:
     return event("claude-code", json.dumps(told).encode())
 
 
-def test_a_prompt_that_names_a_source_gets_its_threshold_first(keeper: Keeper, attendant: SessionHandler) -> None:
+def test_a_prompt_that_names_a_source_gets_its_threshold_first(keeper: Keeper, sessions: SessionHandler) -> None:
     put(keeper, VOLUME)
     keeper.add("AAPL reports its earnings on thursday")
-    first = attendant.attend(happened("UserPromptSubmit", prompt="when does AAPL report earnings?"), "/home/ann/web")
+    first = sessions.handle(happened("UserPromptSubmit", prompt="when does AAPL report earnings?"), "/home/ann/web")
     assert next(line for line in first.splitlines() if line.startswith("- ")) == LINE
     assert "earnings on thursday" in first
-    again = attendant.attend(happened("UserPromptSubmit", "p2", prompt="and AAPL's volume?"), "/home/ann/web")
+    again = sessions.handle(happened("UserPromptSubmit", "p2", prompt="and AAPL's volume?"), "/home/ann/web")
     assert again == ""
-    fires = attendant.attend(happened("UserPromptSubmit", "p3", prompt="AAPL volume is 6.2M"), "/home/ann/web")
+    fires = sessions.handle(happened("UserPromptSubmit", "p3", prompt="AAPL volume is 6.2M"), "/home/ann/web")
     assert exact(fires) == [f"{LINE} (fires: 6200000)"]
 
 
-def test_after_a_clear_it_is_told_anew(keeper: Keeper, attendant: SessionHandler) -> None:
+def test_after_a_clear_it_is_told_anew(keeper: Keeper, sessions: SessionHandler) -> None:
     put(keeper, VOLUME)
     asked = happened("UserPromptSubmit", prompt="how is AAPL?")
-    assert attendant.attend(asked, "")
-    assert attendant.attend(asked, "") == ""
-    attendant.attend(happened("SessionStart", source="clear"), "")
-    assert exact(attendant.attend(asked, "")) == [LINE]
+    assert sessions.handle(asked, "")
+    assert sessions.handle(asked, "") == ""
+    sessions.handle(happened("SessionStart", source="clear"), "")
+    assert exact(sessions.handle(asked, "")) == [LINE]
 
 
-def test_the_agents_echo_of_a_line_is_not_news(keeper: Keeper, attendant: SessionHandler) -> None:
+def test_the_agents_echo_of_a_line_is_not_news(keeper: Keeper, sessions: SessionHandler) -> None:
     rule = "We always flag AAPL when its volume doubles"
     put(keeper, Pattern(pattern=rule, source="AAPL", confidence=0.9))
-    assert rule in attendant.attend(happened("UserPromptSubmit", prompt="how is AAPL?"), "")
-    attendant.attend(happened("Stop", last_assistant_message=f"{rule}."), "")
+    assert rule in sessions.handle(happened("UserPromptSubmit", prompt="how is AAPL?"), "")
+    sessions.handle(happened("Stop", last_assistant_message=f"{rule}."), "")
     [item] = keeper.items()
     assert item.exchange
     assert rule in item.exchange.injected

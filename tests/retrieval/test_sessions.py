@@ -303,11 +303,11 @@ def post_compact(summary: str, **fields: Any) -> bytes:
 
 
 def test_a_compaction_summary_is_kept_and_nothing_is_learned_from_it(keeper: Keeper, tmp_path: Path) -> None:
-    attendant = SessionHandler(keeper, tmp_path)
+    sessions = SessionHandler(keeper, tmp_path)
     summary = SUMMARY.replace("Editing client.py", "We switched from Prisma to Drizzle. I prefer tabs over spaces.")
     for _ in range(2):  # hooks may fire twice
-        assert attendant.attend(event("claude-code", post_compact(summary)), "/srv/web") == ""
-    attendant.close()
+        assert sessions.handle(event("claude-code", post_compact(summary)), "/srv/web") == ""
+    sessions.close()
     (item,) = keeper.services.captures.due()
     keeper.services.captures.process(item)
     assert keeper.item(item.id).state == "rejected"
@@ -331,23 +331,23 @@ def test_a_summary_does_not_teach_even_when_it_is_extracted_or_observed_again(ke
 
 @pytest.mark.parametrize("summary", ["", "   ", None, 7, "<summary></summary>", "<analysis>a</analysis>"])
 def test_a_summary_without_words_is_not_kept(keeper: Keeper, tmp_path: Path, summary: Any) -> None:
-    attendant = SessionHandler(keeper, tmp_path)
-    attendant.attend(event("claude-code", post_compact(summary)), "/srv/web")
-    attendant.close()
+    sessions = SessionHandler(keeper, tmp_path)
+    sessions.handle(event("claude-code", post_compact(summary)), "/srv/web")
+    sessions.close()
     assert keeper.items() == []
 
 
 def test_a_summary_of_a_subagent_is_not_kept(keeper: Keeper, tmp_path: Path) -> None:
-    attendant = SessionHandler(keeper, tmp_path)
-    attendant.attend(event("claude-code", post_compact(SUMMARY, agent_id="a1")), "/srv/web")
-    attendant.close()
+    sessions = SessionHandler(keeper, tmp_path)
+    sessions.handle(event("claude-code", post_compact(SUMMARY, agent_id="a1")), "/srv/web")
+    sessions.close()
     assert keeper.items() == []
 
 
 def test_a_summary_of_a_key_is_seen_by_its_owner_alone(keeper: Keeper, tmp_path: Path) -> None:
-    attendant = SessionHandler(keeper, tmp_path)
-    attendant.attend(event("claude-code", post_compact(SUMMARY)), "/srv/web", keeper=keeper.as_viewer(ADA))
-    attendant.close()
+    sessions = SessionHandler(keeper, tmp_path)
+    sessions.handle(event("claude-code", post_compact(SUMMARY)), "/srv/web", keeper=keeper.as_viewer(ADA))
+    sessions.close()
     assert len(keeper.as_viewer(ADA).session("s1").summaries) == 1
     assert keeper.as_viewer(BOB).sessions() == []
 

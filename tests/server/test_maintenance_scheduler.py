@@ -1,4 +1,4 @@
-"""The caretaker: chores when they are due, each slot once, whoever looks."""
+"""The scheduler: chores when they are due, each slot once, whoever looks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ START = "2026-03-02T12:00:00Z"  # a Monday
 
 
 class Time:
-    """The store's clock and the caretaker's, set by the test."""
+    """The store's clock and the scheduler's, set by the test."""
 
     def __init__(self) -> None:
         self.now = to_utc_iso(START)
@@ -61,13 +61,13 @@ def told(runs: list[MaintenanceRun]) -> list[tuple[str, str, str]]:
 
 
 def test_a_schedule_begins_with_the_next_slot_and_not_with_a_past_one(keeper: Keeper, clock: Time) -> None:
-    caretaker = Scheduler(keeper, {"prune": DAILY}, clock)
-    assert caretaker.tick(clock()) == []
+    scheduler = Scheduler(keeper, {"prune": DAILY}, clock)
+    assert scheduler.tick(clock()) == []
     assert told(keeper.runs()) == [("prune", "2026-03-02T03:00", "began")]
-    assert caretaker.tick(clock.to(1, 2, 59)) == []
-    assert told(caretaker.tick(clock.to(1, 3))) == [("prune", "2026-03-03T03:00", "done")]
-    assert caretaker.tick(clock.to(1, 3, 1)) == []
-    assert caretaker.tick(clock.to(1, 23)) == []
+    assert scheduler.tick(clock.to(1, 2, 59)) == []
+    assert told(scheduler.tick(clock.to(1, 3))) == [("prune", "2026-03-03T03:00", "done")]
+    assert scheduler.tick(clock.to(1, 3, 1)) == []
+    assert scheduler.tick(clock.to(1, 23)) == []
     assert told(keeper.runs()) == [("prune", "2026-03-03T03:00", "done"), ("prune", "2026-03-02T03:00", "began")]
     assert keeper.runs()[0].by == "schedule"
 
@@ -82,9 +82,9 @@ def test_a_week_off_is_caught_up_once(keeper: Keeper, clock: Time) -> None:
 
 
 def test_every_chore_has_its_own_schedule_and_one_that_is_off_never_runs(keeper: Keeper, clock: Time) -> None:
-    caretaker = Scheduler(keeper, {"consolidate": DAILY, "prune": WEEKLY, "backup": ""}, clock)
-    caretaker.tick(clock())
-    done = [run for day in range(1, 9) for run in caretaker.tick(clock.to(day))]
+    scheduler = Scheduler(keeper, {"consolidate": DAILY, "prune": WEEKLY, "backup": ""}, clock)
+    scheduler.tick(clock())
+    done = [run for day in range(1, 9) for run in scheduler.tick(clock.to(day))]
     assert [run.chore for run in done].count("consolidate") == 8
     assert [run.slot[:16] for run in done if run.chore == "prune"] == ["2026-03-08T04:00"]
     assert keeper.runs(chore="backup") == []
@@ -96,10 +96,10 @@ def test_what_is_due_is_done_to_the_memories_and_can_be_undone(keeper: Keeper, c
     for day in range(0, 70, 7):
         keeper.services.access.store.note([Retrieval(each.id, "port", "ann", clock.to(day)) for each in asked])
     clock.to(0)
-    caretaker = Scheduler(keeper, {"prune": WEEKLY}, clock)
-    caretaker.tick(clock())
-    (run,) = caretaker.tick(clock.to(70))
-    assert run.told["decisions"] == 1
+    scheduler = Scheduler(keeper, {"prune": WEEKLY}, clock)
+    scheduler.tick(clock())
+    (run,) = scheduler.tick(clock.to(70))
+    assert run.details["decisions"] == 1
     assert keeper.get(dead.id).archived
     assert run.changeset is not None
     assert keeper.changeset(run.changeset).why == "prune, as scheduled"
@@ -108,27 +108,27 @@ def test_what_is_due_is_done_to_the_memories_and_can_be_undone(keeper: Keeper, c
 
 
 def test_a_slot_whose_run_died_is_done_again(keeper: Keeper, clock: Time) -> None:
-    caretaker = Scheduler(keeper, {"prune": DAILY}, clock)
-    caretaker.tick(clock())
+    scheduler = Scheduler(keeper, {"prune": DAILY}, clock)
+    scheduler.tick(clock())
     clock.to(1, 3)
     assert keeper.services.access.store.runs.claim("prune", clock(), "a process that is killed") is not None
-    assert caretaker.tick(clock.to(1, 3, 5)) == []
-    assert told(caretaker.tick(clock.to(1, 3, 11))) == [("prune", "2026-03-03T03:00", "done")]
+    assert scheduler.tick(clock.to(1, 3, 5)) == []
+    assert told(scheduler.tick(clock.to(1, 3, 11))) == [("prune", "2026-03-03T03:00", "done")]
     assert [run.outcome for run in keeper.runs()] == ["done", "died", "began"]
 
 
 def test_a_chore_that_fails_leaves_its_slot_and_hinders_no_other(
     keeper: Keeper, clock: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caretaker = Scheduler(keeper, {"backup": DAILY, "prune": DAILY}, clock)  # this keeper has no backup
-    caretaker.tick(clock())
-    assert [(run.chore, run.outcome) for run in caretaker.tick(clock.to(1, 4))] == [
+    scheduler = Scheduler(keeper, {"backup": DAILY, "prune": DAILY}, clock)  # this keeper has no backup
+    scheduler.tick(clock())
+    assert [(run.chore, run.outcome) for run in scheduler.tick(clock.to(1, 4))] == [
         ("backup", "failed"),
         ("prune", "done"),
     ]
-    assert caretaker.tick(clock.to(1, 5)) == []
+    assert scheduler.tick(clock.to(1, 5)) == []
     assert "backup" in caplog.text
-    assert "no backup" in keeper.runs(chore="backup")[0].told["error"]
+    assert "cannot back up" in keeper.runs(chore="backup")[0].details["error"]
 
 
 def test_a_schedule_that_cannot_be_read_is_refused_before_anything_starts(keeper: Keeper, clock: Time) -> None:
@@ -168,11 +168,11 @@ def test_it_works_in_a_thread_of_its_own_and_outlives_what_goes_wrong(
             raise ValueError("a bug")
 
     watched.act = fail
-    caretaker = Scheduler(watched, {"prune": DAILY}, clock, every=0.01)
-    caretaker.start()
+    scheduler = Scheduler(watched, {"prune": DAILY}, clock, every=0.01)
+    scheduler.start()
     until(lambda: len(watched.threads) >= 4)
-    caretaker.stop()
-    assert set(watched.threads) == {"cofio-caretaker"}
+    scheduler.stop()
+    assert set(watched.threads) == {"cofio-scheduler"}
     assert "The store is held." in caplog.text
     assert "unexpected error in prune" in caplog.text
     count = len(watched.threads)
@@ -189,30 +189,30 @@ def test_stopping_halts_the_chore_at_hand(watched: Watched, clock: Time) -> None
         halted.set()
 
     watched.act = long_work
-    caretaker = Scheduler(watched, {"prune": DAILY}, clock, every=0.01)
-    caretaker.start()
+    scheduler = Scheduler(watched, {"prune": DAILY}, clock, every=0.01)
+    scheduler.start()
     until(lambda: bool(watched.threads))
-    caretaker.stop()
+    scheduler.stop()
     assert halted.is_set()
 
 
 def test_a_chore_that_hears_nothing_does_not_hold_up_the_end(watched: Watched, clock: Time) -> None:
     over = threading.Event()
     watched.act = lambda halted: over.wait(20)
-    caretaker = Scheduler(watched, {"prune": DAILY}, clock, every=0.01)
-    caretaker.start()
+    scheduler = Scheduler(watched, {"prune": DAILY}, clock, every=0.01)
+    scheduler.start()
     until(lambda: bool(watched.threads))
     started = time.monotonic()
-    caretaker.stop(patience=0.1)
+    scheduler.stop(patience=0.1)
     assert time.monotonic() - started < 10
     over.set()
 
 
 def test_without_a_schedule_there_is_no_thread(keeper: Keeper, clock: Time) -> None:
-    caretaker = Scheduler(keeper, {"prune": "off"}, clock)
-    caretaker.start()
-    assert "cofio-caretaker" not in {thread.name for thread in threading.enumerate()}
-    caretaker.stop()
+    scheduler = Scheduler(keeper, {"prune": "off"}, clock)
+    scheduler.start()
+    assert "cofio-scheduler" not in {thread.name for thread in threading.enumerate()}
+    scheduler.stop()
 
 
 # ── several processes ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -226,15 +226,15 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import HashEmbedder
 now = "2026-03-03T03:00:10.000000+00:00"
 keeper = Keeper(SqliteStore(Path(sys.argv[1]), lambda: now), HashEmbedder(), lambda: now)
-caretaker = Caretaker(keeper, {"consolidate": "0 3 * * *", "prune": "0 3 * * *"}, lambda: now)
+scheduler = Caretaker(keeper, {"consolidate": "0 3 * * *", "prune": "0 3 * * *"}, lambda: now)
 print("ready", flush=True)
 sys.stdin.readline()
-print(",".join(run.chore for _ in range(5) for run in caretaker.tick(now)))
+print(",".join(run.chore for _ in range(5) for run in scheduler.tick(now)))
 keeper.close()
 """
 
 
-def test_of_caretakers_in_several_processes_one_does_what_is_due(keeper: Keeper, clock: Time, tmp_path: Path) -> None:
+def test_of_schedulers_in_several_processes_one_does_what_is_due(keeper: Keeper, clock: Time, tmp_path: Path) -> None:
     for chore in ("consolidate", "prune"):
         keeper.services.maintenance.begin_schedule(chore, "2026-03-02T03:00:00Z")
     others = [
@@ -265,7 +265,7 @@ def test_of_caretakers_in_several_processes_one_does_what_is_due(keeper: Keeper,
 
 
 @pytest.mark.parametrize(("enabled", "there"), [("true", True), ("false", False)])
-def test_the_service_has_a_caretaker_for_as_long_as_it_runs(
+def test_the_service_has_a_scheduler_for_as_long_as_it_runs(
     keeper: Keeper, tmp_path: Path, enabled: str, there: bool
 ) -> None:
     app = make(keeper, Settings.load({"home": tmp_path / "home"}, {"MAINTENANCE_ENABLED": enabled}))
@@ -276,5 +276,5 @@ def test_the_service_has_a_caretaker_for_as_long_as_it_runs(
             seen.append({thread.name for thread in threading.enumerate()})
 
     anyio.run(run)
-    assert ("cofio-caretaker" in seen[0]) is there
-    assert "cofio-caretaker" not in {thread.name for thread in threading.enumerate()}
+    assert ("cofio-scheduler" in seen[0]) is there
+    assert "cofio-scheduler" not in {thread.name for thread in threading.enumerate()}

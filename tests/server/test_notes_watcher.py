@@ -1,4 +1,4 @@
-"""The librarian: memories follow folders once their files have rested, and every memory gets its vector."""
+"""The watcher: memories follow folders once their files have rested, and every memory gets its vector."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def ticks() -> Ticks:
 
 
 @pytest.fixture
-def librarian(keeper: Keeper, vault: Path, ticks: Ticks) -> NotesWatcher:
+def watcher(keeper: Keeper, vault: Path, ticks: Ticks) -> NotesWatcher:
     return NotesWatcher(keeper, [vault], ticks=ticks)
 
 
@@ -89,100 +89,100 @@ def says(keeper: Keeper, words: str) -> bool:
     return any(words in text for text in texts(keeper))
 
 
-def rested(librarian: NotesWatcher) -> list[IndexResult]:
+def rested(watcher: NotesWatcher) -> list[IndexResult]:
     """What two looks read."""
-    return librarian.tick() + librarian.tick()
+    return watcher.tick() + watcher.tick()
 
 
 # ── files that rest ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_file_is_read_once_it_looked_the_same_twice(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_a_file_is_read_once_it_looked_the_same_twice(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    assert librarian.tick() == []
+    assert watcher.tick() == []
     (vault / "deploy.md").write_text(DEPLOY + "\nIn Frank")  # somebody is still writing
-    assert librarian.tick() == []
+    assert watcher.tick() == []
     (vault / "deploy.md").write_text(DEPLOY + "\nIn Frankfurt, after lunch.")
-    assert librarian.tick() == []
+    assert watcher.tick() == []
     assert texts(keeper) == []
-    [read] = librarian.tick()
+    [read] = watcher.tick()
     assert (read.read, read.gone) == (1, 0)
     assert read.added >= 1
     assert says(keeper, "In Frankfurt, after lunch.")
     assert not any(text.endswith("In Frank") for text in texts(keeper))
-    assert librarian.tick() == []
-    assert keeper.changes(limit=1)[0].by == "librarian"
+    assert watcher.tick() == []
+    assert keeper.changes(limit=1)[0].by == "notes"
 
 
-def test_what_is_edited_moved_and_deleted_is_followed(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_what_is_edited_moved_and_deleted_is_followed(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    rested(librarian)
+    rested(watcher)
     (vault / "deploy.md").write_text(DEPLOY.replace("Fly.io", "Render"))
-    rested(librarian)
+    rested(watcher)
     assert says(keeper, "Render")
     assert not says(keeper, "Fly.io")
     (vault / "deploy.md").rename(vault / "release.md")
-    rested(librarian)
+    rested(watcher)
     assert sum("Render" in text for text in texts(keeper)) == 1
     (vault / "style.md").unlink()
-    [read] = rested(librarian)
+    [read] = rested(watcher)
     assert (read.gone, read.archived) == (1, 1)
     assert not says(keeper, "tabs")
     assert says(keeper, "Render")
 
 
-def test_one_file_that_never_rests_keeps_no_other_waiting(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_one_file_that_never_rests_keeps_no_other_waiting(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    rested(librarian)
+    rested(watcher)
     (vault / "style.md").write_text(TABS)
     for number in range(4):
         (vault / "deploy.md").write_text(f"{DEPLOY}\nThis is line {'x' * number} of a log.\n")
-        librarian.tick()
+        watcher.tick()
     assert says(keeper, "tabs")
     assert says(keeper, "Fly.io")  # as it was read last
     assert not says(keeper, "of a log")
-    librarian.tick()
+    watcher.tick()
     assert says(keeper, "line xxx of a log")
 
 
-def test_a_file_that_is_put_back_at_once_was_never_gone(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_a_file_that_is_put_back_at_once_was_never_gone(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    rested(librarian)
+    rested(watcher)
     before = keeper.changes(limit=1)[0].id
     (vault / "deploy.md").rename(vault / "deploy.md~")  # as some editors save
-    assert librarian.tick() == []
+    assert watcher.tick() == []
     (vault / "deploy.md~").rename(vault / "deploy.md")
-    assert rested(librarian) == []
+    assert rested(watcher) == []
     assert keeper.changes(limit=1)[0].id == before
 
 
 def test_a_file_that_goes_while_another_is_read_is_followed_at_the_next_look(
-    librarian: NotesWatcher, keeper: Keeper, vault: Path
+    watcher: NotesWatcher, keeper: Keeper, vault: Path
 ) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    rested(librarian)
+    rested(watcher)
     (vault / "style.md").write_text(TABS)
-    librarian.tick()
+    watcher.tick()
     (vault / "deploy.md").unlink()
-    [read] = librarian.tick()
+    [read] = watcher.tick()
     assert (read.read, read.gone) == (1, 0)
-    [read] = librarian.tick()
+    [read] = watcher.tick()
     assert (read.read, read.gone) == (0, 1)
     assert not says(keeper, "Fly.io")
 
 
-def test_a_file_that_was_only_touched_changes_no_memory(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_a_file_that_was_only_touched_changes_no_memory(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    rested(librarian)
+    rested(watcher)
     before = keeper.changes(limit=1)[0].id
     os.utime(vault / "deploy.md", ns=(1, 1))
-    assert rested(librarian) == []
+    assert rested(watcher) == []
     assert keeper.changes(limit=1)[0].id == before
 
 
-def test_a_new_librarian_reads_again_only_what_has_changed(keeper: Keeper, vault: Path) -> None:
+def test_a_new_watcher_reads_again_only_what_has_changed(keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
     rested(NotesWatcher(keeper, [vault]))
@@ -200,14 +200,14 @@ def test_a_missing_folder_is_told_once_left_alone_longer_and_longer_and_followed
     keeper: Keeper, vault: Path, ticks: Ticks, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = vault.with_name("other")
-    librarian = NotesWatcher(keeper, [other, vault], every=5.0, ticks=ticks)
+    watcher = NotesWatcher(keeper, [other, vault], every=5.0, ticks=ticks)
     (vault / "deploy.md").write_text(DEPLOY)
     looks = []
     look = keeper.notes.look
     with caplog.at_level(logging.INFO), pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(keeper.notes), "look", lambda _, folder: looks.append(folder) or look(folder))
         for _ in range(60):
-            librarian.tick()
+            watcher.tick()
             ticks.now += 5
         assert says(keeper, "Fly.io")  # the others are followed
         assert 5 <= looks.count(other) <= 15
@@ -216,34 +216,34 @@ def test_a_missing_folder_is_told_once_left_alone_longer_and_longer_and_followed
         other.mkdir()
         (other / "style.md").write_text(TABS)
         for _ in range(15):
-            librarian.tick()
+            watcher.tick()
             ticks.now += 5
     assert says(keeper, "tabs")
     assert caplog.text.count("is followed again") == 1
 
 
 def test_memories_outlive_a_folder_that_goes_away(
-    librarian: NotesWatcher, keeper: Keeper, vault: Path, ticks: Ticks
+    watcher: NotesWatcher, keeper: Keeper, vault: Path, ticks: Ticks
 ) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    rested(librarian)
+    rested(watcher)
     vault.rename(vault.with_name("away"))
     for _ in range(10):
-        librarian.tick()
+        watcher.tick()
         ticks.now += 60
     assert says(keeper, "Fly.io")
     vault.with_name("away").rename(vault)
-    assert rested(librarian) == []
+    assert rested(watcher) == []
     assert says(keeper, "Fly.io")
 
 
 def test_an_empty_folder_is_a_disk_that_is_not_mounted_unless_its_files_were_seen_to_go(
     keeper: Keeper, vault: Path
 ) -> None:
-    librarian = NotesWatcher(keeper, [vault])
+    watcher = NotesWatcher(keeper, [vault])
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    rested(librarian)
+    rested(watcher)
     kept = texts(keeper)
     away = vault.with_name("away")
     shutil.copytree(vault, away)
@@ -251,29 +251,29 @@ def test_an_empty_folder_is_a_disk_that_is_not_mounted_unless_its_files_were_see
         path.unlink()
     assert rested(NotesWatcher(keeper, [vault])) == []  # of a service that starts now
     assert texts(keeper) == kept
-    rested(librarian)
+    rested(watcher)
     assert texts(keeper) == []
 
 
-def test_memories_outlive_a_disk_that_is_taken_out(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_memories_outlive_a_disk_that_is_taken_out(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    rested(librarian)
-    librarian._watches[0]._device = -1  # as if another disk had been there until now
+    rested(watcher)
+    watcher._watches[0]._device = -1  # as if another disk had been there until now
     (vault / "deploy.md").unlink()
-    assert rested(librarian) == []
+    assert rested(watcher) == []
     assert says(keeper, "Fly.io")
     (vault / "style.md").write_text(TABS)  # it is there again
-    rested(librarian)
+    rested(watcher)
     assert says(keeper, "tabs")
     assert not says(keeper, "Fly.io")
 
 
 def test_a_folder_that_was_back_is_not_left_alone_for_long_when_it_goes_again(
-    librarian: NotesWatcher, keeper: Keeper, vault: Path, ticks: Ticks
+    watcher: NotesWatcher, keeper: Keeper, vault: Path, ticks: Ticks
 ) -> None:
     def passing(seconds: int) -> None:
         for _ in range(0, seconds, 5):
-            librarian.tick()
+            watcher.tick()
             ticks.now += 5
 
     away = vault.with_name("away")
@@ -290,7 +290,7 @@ def test_a_folder_that_was_back_is_not_left_alone_for_long_when_it_goes_again(
 
 
 def test_what_goes_wrong_once_is_outlived(
-    librarian: NotesWatcher,
+    watcher: NotesWatcher,
     keeper: Keeper,
     vault: Path,
     ticks: Ticks,
@@ -308,7 +308,7 @@ def test_what_goes_wrong_once_is_outlived(
     monkeypatch.setattr(type(keeper.notes), "index", failing)
     (vault / "deploy.md").write_text(DEPLOY)
     for _ in range(6):
-        librarian.tick()
+        watcher.tick()
         ticks.now += 60
     assert says(keeper, "Fly.io")
     assert "The store is held." in caplog.text
@@ -328,24 +328,24 @@ def missing(keeper: Keeper) -> int:
     return int(stats["memories"] + stats["archived"] - stats["vectors"])
 
 
-def test_missing_vectors_are_made_a_batch_at_a_time(librarian: NotesWatcher, keeper: Keeper) -> None:
+def test_missing_vectors_are_made_a_batch_at_a_time(watcher: NotesWatcher, keeper: Keeper) -> None:
     without_vectors(keeper, 300)
-    assert (librarian.fill(), missing(keeper)) == (256, 44)
-    assert librarian._filling.is_over  # it goes on at once
-    assert (librarian.fill(), missing(keeper)) == (44, 0)
-    assert not librarian._filling.is_over
-    assert librarian.fill() == 0
+    assert (watcher.fill(), missing(keeper)) == (256, 44)
+    assert watcher._fill_pause.is_over  # it goes on at once
+    assert (watcher.fill(), missing(keeper)) == (44, 0)
+    assert not watcher._fill_pause.is_over
+    assert watcher.fill() == 0
 
 
 def test_vectors_wait_for_the_embedder_with_one_word_in_the_log(
-    librarian: NotesWatcher, keeper: Keeper, embedder: Embedder, caplog: pytest.LogCaptureFixture
+    watcher: NotesWatcher, keeper: Keeper, embedder: Embedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     without_vectors(keeper, 3)
     embedder.is_down = True
-    assert [librarian.fill() for _ in range(5)] == [0] * 5
+    assert [watcher.fill() for _ in range(5)] == [0] * 5
     assert caplog.text.count("stored without vectors") == 1
     embedder.is_down = False
-    assert librarian.fill() == 3
+    assert watcher.fill() == 3
     assert missing(keeper) == 0
 
 
@@ -356,15 +356,15 @@ def test_the_thread_makes_vectors_as_soon_as_the_embedder_works_again(
     monkeypatch.setattr("cofio.server.background.notes_watcher._EMBEDDER_AGAIN", 0.05)
     without_vectors(keeper, 300)
     embedder.is_down = True
-    librarian = NotesWatcher(keeper)
-    librarian.start()
+    watcher = NotesWatcher(keeper)
+    watcher.start()
     try:
         until(lambda: embedder.asked >= 3)
         assert missing(keeper) == 300
         embedder.is_down = False
         until(lambda: missing(keeper) == 0)
     finally:
-        librarian.stop()
+        watcher.stop()
 
 
 # ── the thread ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -372,18 +372,18 @@ def test_the_thread_makes_vectors_as_soon_as_the_embedder_works_again(
 
 def test_it_follows_in_a_thread_of_its_own_and_stops_at_once(keeper: Keeper, vault: Path) -> None:
     threads: list[str] = []
-    librarian = NotesWatcher(
-        keeper, [vault], every=0.02, told=lambda _: threads.append(threading.current_thread().name)
+    watcher = NotesWatcher(
+        keeper, [vault], every=0.02, on_sync=lambda _: threads.append(threading.current_thread().name)
     )
-    librarian.start()
+    watcher.start()
     try:
         (vault / "deploy.md").write_text(DEPLOY)
         until(lambda: says(keeper, "Fly.io"))
         (vault / "deploy.md").unlink()
         until(lambda: not says(keeper, "Fly.io"))
     finally:
-        librarian.stop()
-    assert set(threads) == {"cofio-librarian"}
+        watcher.stop()
+    assert set(threads) == {"cofio-notes"}
     (vault / "deploy.md").write_text(DEPLOY)
     time.sleep(0.1)
     assert not says(keeper, "Fly.io")
@@ -393,11 +393,11 @@ def test_a_long_first_reading_does_not_hold_up_the_end(tmp_path: Path, vault: Pa
     class Interrupted(HashEmbedder):
         """An embedder during whose first work the service is stopped."""
 
-        librarian: NotesWatcher | None = None
+        watcher: NotesWatcher | None = None
 
         def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-            if self.librarian:
-                self.librarian.stop()
+            if self.watcher:
+                self.watcher.stop()
             return super().embed(texts, kind)
 
     for number in range(40):
@@ -405,21 +405,21 @@ def test_a_long_first_reading_does_not_hold_up_the_end(tmp_path: Path, vault: Pa
         (vault / f"{number}.md").write_text("".join(sections))
     clock, embedder = FixedClock(), Interrupted()
     with Keeper(SqliteStore(tmp_path / "long.db", clock), embedder, clock) as keeper:
-        embedder.librarian = NotesWatcher(keeper, [vault], ticks=ticks)
-        (read,) = rested(embedder.librarian)
+        embedder.watcher = NotesWatcher(keeper, [vault], ticks=ticks)
+        (read,) = rested(embedder.watcher)
         assert 0 < read.added < 1_200
-        embedder.librarian = None
+        embedder.watcher = None
         (rest,) = rested(NotesWatcher(keeper, [vault], ticks=ticks))
         assert read.added + rest.added == keeper.count() == 1_200
 
 
-def test_a_librarian_that_rests_does_not_hold_up_the_end(keeper: Keeper, vault: Path) -> None:
-    librarian = NotesWatcher(keeper, [vault], every=3_600)
-    librarian.start()
+def test_a_watcher_that_rests_does_not_hold_up_the_end(keeper: Keeper, vault: Path) -> None:
+    watcher = NotesWatcher(keeper, [vault], every=3_600)
+    watcher.start()
     started = time.monotonic()
-    librarian.stop()
+    watcher.stop()
     assert time.monotonic() - started < 3
-    assert "cofio-librarian" not in {thread.name for thread in threading.enumerate()}
+    assert "cofio-notes" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_with_no_time_between_looks_no_folder_is_looked_at(keeper: Keeper, vault: Path) -> None:
@@ -428,7 +428,7 @@ def test_with_no_time_between_looks_no_folder_is_looked_at(keeper: Keeper, vault
     assert texts(keeper) == []
 
 
-def test_the_service_has_a_librarian_for_as_long_as_it_runs(keeper: Keeper, tmp_path: Path) -> None:
+def test_the_service_has_a_watcher_for_as_long_as_it_runs(keeper: Keeper, tmp_path: Path) -> None:
     app = make(keeper, Settings.load({"home": tmp_path / "home"}, {}))
     seen: list[set[str]] = []
 
@@ -437,5 +437,5 @@ def test_the_service_has_a_librarian_for_as_long_as_it_runs(keeper: Keeper, tmp_
             seen.append({thread.name for thread in threading.enumerate()})
 
     anyio.run(run)
-    assert "cofio-librarian" in seen[0]
-    assert "cofio-librarian" not in {thread.name for thread in threading.enumerate()}
+    assert "cofio-notes" in seen[0]
+    assert "cofio-notes" not in {thread.name for thread in threading.enumerate()}

@@ -37,7 +37,7 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def attendant(keeper: Keeper, tmp_path: Path) -> Iterator[SessionHandler]:
+def sessions(keeper: Keeper, tmp_path: Path) -> Iterator[SessionHandler]:
     made = SessionHandler(keeper, tmp_path)
     yield made
     made.close()
@@ -64,11 +64,11 @@ def said(item: Item) -> list[tuple[str, str]]:
 # ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_prompt_is_held_until_its_answer_makes_it_a_turn(attendant: SessionHandler, keeper: Keeper) -> None:
-    attendant.attend(asked(DRIZZLE), WEB)
+def test_a_prompt_is_held_until_its_answer_makes_it_a_turn(sessions: SessionHandler, keeper: Keeper) -> None:
+    sessions.handle(asked(DRIZZLE), WEB)
     assert keeper.services.captures.due() == []
     assert keeper.inbox_status().pending == 1
-    attendant.attend(answered("Good choice."), WEB)
+    sessions.handle(answered("Good choice."), WEB)
     [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
     assert item.exchange
@@ -76,19 +76,19 @@ def test_a_prompt_is_held_until_its_answer_makes_it_a_turn(attendant: SessionHan
     assert (item.exchange.project, item.exchange.source) == (WEB, "claude-code/web")
 
 
-def test_what_was_never_answered_is_due_when_the_next_prompt_comes(attendant: SessionHandler, keeper: Keeper) -> None:
-    attendant.attend(asked(DRIZZLE), WEB)
-    attendant.attend(asked("Show me the schema.", "p2"), WEB)
+def test_what_was_never_answered_is_due_when_the_next_prompt_comes(sessions: SessionHandler, keeper: Keeper) -> None:
+    sessions.handle(asked(DRIZZLE), WEB)
+    sessions.handle(asked("Show me the schema.", "p2"), WEB)
     [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE)]
 
 
 @pytest.mark.parametrize("name", ["StopFailure", "PreCompact", "SessionEnd"])
 def test_what_is_held_is_due_when_the_session_ends_or_the_turn_fails(
-    name: str, attendant: SessionHandler, keeper: Keeper
+    name: str, sessions: SessionHandler, keeper: Keeper
 ) -> None:
-    attendant.attend(asked(DRIZZLE), WEB)
-    attendant.attend(told(name, last_assistant_message="API Error: 529 overloaded"), WEB)
+    sessions.handle(asked(DRIZZLE), WEB)
+    sessions.handle(told(name, last_assistant_message="API Error: 529 overloaded"), WEB)
     [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE)]
 
@@ -96,15 +96,15 @@ def test_what_is_held_is_due_when_the_session_ends_or_the_turn_fails(
 def test_a_prompt_that_nobody_answers_is_learned_from_alone_in_the_end(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
-        attendant = SessionHandler(keeper, tmp_path)
-        attendant.attend(asked(DRIZZLE), WEB)
+        sessions = SessionHandler(keeper, tmp_path)
+        sessions.handle(asked(DRIZZLE), WEB)
         clock.advance(HOLD + 1)
         assert [said(item) for item in keeper.services.captures.due()] == [[("user", DRIZZLE)]]
-        attendant.close()
+        sessions.close()
 
 
 def test_hook_notify_and_transcript_tell_of_a_turn_and_it_is_learned_once(
-    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     line = {"type": "response_item", "payload": {"type": "message"}}
     path = tmp_path / "rollout.jsonl"
@@ -119,74 +119,72 @@ def test_hook_notify_and_transcript_tell_of_a_turn_and_it_is_learned_once(
     codex = {"client": "codex", "transcript_path": str(path)}
     notified = {"type": "agent-turn-complete", "thread-id": "s1", "turn-id": "t1", "cwd": WEB,
                 "input-messages": [DRIZZLE], "last-assistant-message": "Good choice."}  # fmt: skip
-    worker = InboxWorker(keeper, fetch=attendant.fetch)
+    worker = InboxWorker(keeper, fetch=sessions.import_spool)
     prompt = told("UserPromptSubmit", prompt=DRIZZLE, turn_id="t1", **codex)
     stop = told("Stop", last_assistant_message="Good choice.", turn_id="t1", **codex)
     for happened in (prompt, stop):
-        attendant.attend(happened, WEB)
+        sessions.handle(happened, WEB)
     worker.drain()
-    attendant.attend(event("codex", json.dumps(notified).encode()), WEB)
-    attendant.attend(stop, WEB)
+    sessions.handle(event("codex", json.dumps(notified).encode()), WEB)
+    sessions.handle(stop, WEB)
     end = told("SessionEnd", **codex)
-    attendant.attend(end, WEB, raw=json.dumps({"session_id": "s1", "hook_event_name": "SessionEnd",
+    sessions.handle(end, WEB, raw=json.dumps({"session_id": "s1", "hook_event_name": "SessionEnd",
                                                "transcript_path": str(path), "cwd": WEB}).encode())  # fmt: skip
-    assert attendant.fetch() == 1
+    assert sessions.import_spool() == 1
     worker.drain()
     assert keeper.inbox_status().captured == 1
     assert keeper.count() == 1
 
 
 def test_an_older_client_that_names_no_turn_still_gets_prompt_and_answer_together(
-    attendant: SessionHandler, keeper: Keeper
+    sessions: SessionHandler, keeper: Keeper
 ) -> None:
-    attendant.attend(asked(DRIZZLE, ""), WEB)
-    attendant.attend(answered("Good choice.", ""), WEB)
+    sessions.handle(asked(DRIZZLE, ""), WEB)
+    sessions.handle(answered("Good choice.", ""), WEB)
     [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
 
 
-def test_the_same_words_asked_again_lose_no_answer(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_the_same_words_asked_again_lose_no_answer(sessions: SessionHandler, keeper: Keeper) -> None:
     worker = InboxWorker(keeper)
     for reply in ("The build uses Bazel.", "The tests run on port 5433."):
-        attendant.attend(asked("continue", ""), WEB)
-        attendant.attend(answered(reply, ""), WEB)
+        sessions.handle(asked("continue", ""), WEB)
+        sessions.handle(answered(reply, ""), WEB)
         worker.drain()
     kept = [text for item in keeper.items() for role, text in said(item) if role == "assistant"]
     assert sorted(kept) == ["The build uses Bazel.", "The tests run on port 5433."]
 
 
-def test_a_subagent_is_not_listened_to(attendant: SessionHandler, keeper: Keeper) -> None:
-    assert attendant.attend(asked(DRIZZLE, agent_id="a1"), WEB) == ""
-    attendant.attend(answered("Done.", agent_id="a1"), WEB)
-    attendant.attend(told("SubagentStop", last_assistant_message="Done."), WEB)
+def test_a_subagent_is_not_listened_to(sessions: SessionHandler, keeper: Keeper) -> None:
+    assert sessions.handle(asked(DRIZZLE, agent_id="a1"), WEB) == ""
+    sessions.handle(answered("Done.", agent_id="a1"), WEB)
+    sessions.handle(told("SubagentStop", last_assistant_message="Done."), WEB)
     assert keeper.inbox_status().captured == 0
 
 
-def test_a_session_that_cofio_started_as_its_model_is_not_listened_to(
-    attendant: SessionHandler, keeper: Keeper
-) -> None:
+def test_a_session_that_cofio_started_as_its_model_is_not_listened_to(sessions: SessionHandler, keeper: Keeper) -> None:
     own = f"<cofio-request>\n{DRIZZLE}\n</cofio-request>"
-    assert attendant.attend(asked(own), WEB) == ""
-    attendant.attend(answered(DRIZZLE), WEB)
-    attendant.attend(told("SessionEnd"), WEB)
+    assert sessions.handle(asked(own), WEB) == ""
+    sessions.handle(answered(DRIZZLE), WEB)
+    sessions.handle(told("SessionEnd"), WEB)
     notified = {"type": "agent-turn-complete", "thread-id": "t1", "turn-id": "1", "cwd": WEB,
                 "input-messages": [own], "last-assistant-message": DRIZZLE}  # fmt: skip
-    attendant.attend(event("codex", json.dumps(notified).encode()), WEB)
+    sessions.handle(event("codex", json.dumps(notified).encode()), WEB)
     assert keeper.inbox_status().pending == 0
-    attendant.attend(asked(DRIZZLE, session="s2"), WEB)
+    sessions.handle(asked(DRIZZLE, session="s2"), WEB)
     assert keeper.inbox_status().pending == 1
 
 
-def test_what_the_client_wrote_in_the_users_name_is_no_prompt(attendant: SessionHandler, keeper: Keeper) -> None:
-    attendant.attend(asked("<task-notification>the build is done</task-notification>"), WEB)
+def test_what_the_client_wrote_in_the_users_name_is_no_prompt(sessions: SessionHandler, keeper: Keeper) -> None:
+    sessions.handle(asked("<task-notification>the build is done</task-notification>"), WEB)
     assert keeper.inbox_status().captured == 0
 
 
-def test_the_agents_echo_of_a_memory_is_not_news(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_the_agents_echo_of_a_memory_is_not_news(sessions: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
-    assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)
-    attendant.attend(asked("Where does it run?"), WEB)
-    attendant.attend(answered("We deploy with Fly.io."), WEB)
+    assert "Fly.io" in sessions.handle(told("SessionStart", source="startup"), WEB)
+    sessions.handle(asked("Where does it run?"), WEB)
+    sessions.handle(answered("We deploy with Fly.io."), WEB)
     (item,) = keeper.items()
     assert item.exchange
     assert item.exchange.injected == ("We deploy with Fly.io.",)
@@ -218,80 +216,80 @@ def ended(path: Path, name: str = "SessionEnd") -> tuple[Event, bytes]:
 
 
 def test_turns_that_no_hook_told_of_are_taken_from_the_transcript(
-    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     path = transcript(tmp_path / "s1.jsonl", ("p0", "We use pnpm.", "Noted."), ("p1", DRIZZLE, "Good choice."))
-    attendant.attend(asked(DRIZZLE), WEB)
-    attendant.attend(answered("Good choice."), WEB)
+    sessions.handle(asked(DRIZZLE), WEB)
+    sessions.handle(answered("Good choice."), WEB)
     happened, raw = ended(path)
-    attendant.attend(happened, WEB, raw=raw)
-    assert attendant.fetch() == 1
+    sessions.handle(happened, WEB, raw=raw)
+    assert sessions.import_spool() == 1
     assert [said(item) for item in keeper.services.captures.due()] == [
         [("user", DRIZZLE), ("assistant", "Good choice.")],
         [("user", "We use pnpm."), ("assistant", "Noted.")],
     ]
-    attendant.attend(happened, WEB, raw=raw)
-    attendant.fetch()
+    sessions.handle(happened, WEB, raw=raw)
+    sessions.import_spool()
     assert keeper.inbox_status().captured == 2
 
 
 def test_the_answer_of_a_turn_that_was_broken_off_comes_from_the_transcript(
-    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "I have begun to"))
-    attendant.attend(asked(DRIZZLE), WEB)
+    sessions.handle(asked(DRIZZLE), WEB)
     happened, raw = ended(path, "PreCompact")
-    attendant.attend(happened, WEB, raw=raw)
-    attendant.fetch()
+    sessions.handle(happened, WEB, raw=raw)
+    sessions.import_spool()
     assert [said(item) for item in keeper.services.captures.due()] == [
         [("user", DRIZZLE), ("assistant", "I have begun to")]
     ]
 
 
 def test_copies_of_another_sessions_turns_are_left_to_that_session(
-    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     path = transcript(tmp_path / "s1.jsonl", ("p1", "We use pnpm.", "Noted."), ("p1", DRIZZLE, "Good choice."))
     happened, raw = ended(path)
-    attendant.attend(happened, WEB, raw=raw)
-    attendant.fetch()
+    sessions.handle(happened, WEB, raw=raw)
+    sessions.import_spool()
     assert [said(item) for item in keeper.services.captures.due()] == [
         [("user", DRIZZLE), ("assistant", "Good choice.")]
     ]
 
 
 def test_a_transcript_of_another_machine_is_not_looked_for(
-    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "Good choice."))
     happened, raw = ended(path)
-    attendant.attend(happened, WEB, raw=raw, local=False)
-    assert attendant.fetch() == 0
+    sessions.handle(happened, WEB, raw=raw, local=False)
+    assert sessions.import_spool() == 0
     assert keeper.inbox_status().captured == 0
 
 
 @pytest.mark.parametrize("name", ["gone.jsonl", "notes.txt", "folder.jsonl"])
 def test_a_transcript_that_is_none_does_no_harm(
-    name: str, attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    name: str, sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     (tmp_path / "notes.txt").write_text(DRIZZLE)
     happened, raw = ended(tmp_path / name)
-    attendant.attend(happened, WEB, raw=raw)
-    assert attendant.fetch() == 1
+    sessions.handle(happened, WEB, raw=raw)
+    assert sessions.import_spool() == 1
     assert keeper.inbox_status().captured == 0
 
 
 def test_what_no_hook_told_of_a_known_turn_comes_from_the_transcript(
-    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
-    attendant.attend(answered("Good choice."), WEB)
+    sessions.handle(answered("Good choice."), WEB)
     InboxWorker(keeper).drain()
     path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "Good choice."))
     happened, raw = ended(path)
     for _ in range(2):
-        attendant.attend(happened, WEB, raw=raw)
-        attendant.fetch()
+        sessions.handle(happened, WEB, raw=raw)
+        sessions.import_spool()
     [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE)]
 
@@ -331,27 +329,27 @@ def test_after_a_restart_the_next_prompt_still_releases_what_was_broken_off(keep
     ],
 )
 def test_a_transcript_with_anything_in_it_keeps_nothing_else_from_being_learned(
-    lines: str, attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    lines: str, sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     path = tmp_path / "s1.jsonl"
     path.write_text(lines)
     happened, raw = ended(path)
-    attendant.attend(happened, WEB, raw=raw)
+    sessions.handle(happened, WEB, raw=raw)
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
-    attendant.fetch()
+    sessions.import_spool()
     assert list(spool.entries(tmp_path)) == []
     assert [("assistant", "Good choice.")] in [said(item) for item in keeper.services.captures.due()]
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".jsonl", "gone/s1.jsonl", "pipe.jsonl"])
 def test_a_path_that_cannot_be_looked_at_is_passed_over(
-    name: str, attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    name: str, sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     happened, raw = ended(tmp_path / name)
-    attendant.attend(asked(DRIZZLE), WEB)
-    attendant.attend(happened, WEB, raw=raw)
-    assert attendant.fetch() == 1
+    sessions.handle(asked(DRIZZLE), WEB)
+    sessions.handle(happened, WEB, raw=raw)
+    assert sessions.import_spool() == 1
     assert [said(item) for item in keeper.services.captures.due()] == [[("user", DRIZZLE)]]
 
 
@@ -364,41 +362,41 @@ def spooled(home: Path, happened: dict[str, Any], at: str = "2026-11-15T10:00:00
 
 
 def test_what_was_spooled_is_taken_in_as_if_it_had_come_then(
-    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
-    assert attendant.fetch() == 2
+    assert sessions.import_spool() == 2
     [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
     assert list(spool.entries(tmp_path)) == []
 
 
-def test_what_came_by_both_ways_is_one_turn(attendant: SessionHandler, keeper: Keeper, tmp_path: Path) -> None:
-    attendant.attend(asked(DRIZZLE), WEB)
+def test_what_came_by_both_ways_is_one_turn(sessions: SessionHandler, keeper: Keeper, tmp_path: Path) -> None:
+    sessions.handle(asked(DRIZZLE), WEB)
     spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
-    attendant.fetch()
-    attendant.attend(answered("Good choice."), WEB)
+    sessions.import_spool()
+    sessions.handle(answered("Good choice."), WEB)
     [item] = keeper.services.captures.due()
     assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
 
 
 def test_a_delivery_that_cannot_be_read_is_put_aside_and_the_next_is_taken(
-    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     spool.store_delivery(tmp_path, "claude-code", b'{"half": ', at="", project=WEB, event="Stop")
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
-    assert attendant.fetch() == 1
+    assert sessions.import_spool() == 1
     assert list(spool.entries(tmp_path)) == []
     assert len(list((tmp_path / "spool" / "bad").iterdir())) == 1
 
 
 def test_a_prompt_that_comes_after_its_answer_does_not_hold_the_turn_back(
-    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
-    attendant.attend(answered("Good choice."), WEB)
+    sessions.handle(answered("Good choice."), WEB)
     spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
-    attendant.fetch()
+    sessions.import_spool()
     [item] = keeper.services.captures.due()
     assert sorted(said(item)) == [("assistant", "Good choice."), ("user", DRIZZLE)]
 
@@ -406,22 +404,22 @@ def test_a_prompt_that_comes_after_its_answer_does_not_hold_the_turn_back(
 def test_what_is_left_for_the_service_of_another_store_is_left_to_it(keeper: Keeper, tmp_path: Path) -> None:
     spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
     endpoint_file.write_endpoint(tmp_path, "http://127.0.0.1:1", "", (800, 300), "/elsewhere.db")
-    attendant = SessionHandler(keeper, tmp_path, is_mine=lambda: not endpoint_file.is_others(tmp_path, "/here.db"))
-    assert attendant.fetch() == 0
+    sessions = SessionHandler(keeper, tmp_path, is_mine=lambda: not endpoint_file.is_others(tmp_path, "/here.db"))
+    assert sessions.import_spool() == 0
     assert len(list(spool.entries(tmp_path))) == 1
     endpoint_file.remove(tmp_path, "/elsewhere.db")
-    assert attendant.fetch() == 1
-    attendant.close()
+    assert sessions.import_spool() == 1
+    sessions.close()
 
 
 def test_a_full_inbox_empties_although_the_spool_cannot(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, inbox_limit=2) as keeper:
-        attendant = SessionHandler(keeper, tmp_path)
+        sessions = SessionHandler(keeper, tmp_path)
         for turn in range(9):
             happened = {"hook_event_name": "Stop", "last_assistant_message": f"Done {turn}.", "prompt_id": f"p{turn}"}
             spooled(tmp_path, happened)
-        worker = InboxWorker(keeper, fetch=attendant.fetch)
+        worker = InboxWorker(keeper, fetch=sessions.import_spool)
         worker.start()
         for _ in range(600):
             if keeper.inbox_status().captured == 9 and not keeper.inbox_status().pending:
@@ -431,20 +429,20 @@ def test_a_full_inbox_empties_although_the_spool_cannot(tmp_path: Path) -> None:
         worker.stop()
         assert keeper.inbox_status().captured == 9
         assert list(spool.entries(tmp_path)) == []
-        attendant.close()
+        sessions.close()
 
 
 def test_when_the_inbox_is_full_the_spool_keeps_what_it_has(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, inbox_limit=1) as keeper:
-        attendant = SessionHandler(keeper, tmp_path)
+        sessions = SessionHandler(keeper, tmp_path)
         for turn in ("p1", "p2", "p3"):
             happened = {"hook_event_name": "Stop", "last_assistant_message": f"Done {turn}.", "prompt_id": turn}
             spooled(tmp_path, happened)
         with pytest.raises(TooBusy):
-            attendant.fetch()
+            sessions.import_spool()
         assert len(list(spool.entries(tmp_path))) == 2
-        attendant.close()
+        sessions.close()
 
 
 # ── what is recalled ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -452,46 +450,46 @@ def test_when_the_inbox_is_full_the_spool_keeps_what_it_has(tmp_path: Path) -> N
 
 def test_what_no_hook_waited_for_is_not_noted_as_given(keeper: Keeper, tmp_path: Path) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
-    attendant = SessionHandler(keeper, tmp_path, patience=0.0)
+    sessions = SessionHandler(keeper, tmp_path, patience=0.0)
     for _ in range(2):
-        assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)
-    attendant.close()
+        assert "Fly.io" in sessions.handle(told("SessionStart", source="startup"), WEB)
+    sessions.close()
 
 
-def test_what_was_said_a_while_ago_is_kept_and_answered_with_nothing(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_what_was_said_a_while_ago_is_kept_and_answered_with_nothing(sessions: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     before = "2025-12-31T10:00:00+00:00"
-    assert attendant.attend(asked("We deploy with Fly.io?"), WEB, at=before) == ""
-    assert attendant.attend(told("SessionStart", source="startup"), WEB, at=before) == ""
-    attendant.attend(answered("Yes."), WEB, at=before)
+    assert sessions.handle(asked("We deploy with Fly.io?"), WEB, at=before) == ""
+    assert sessions.handle(told("SessionStart", source="startup"), WEB, at=before) == ""
+    sessions.handle(answered("Yes."), WEB, at=before)
     [item] = keeper.services.captures.due()
     assert item.exchange
     assert item.exchange.at.startswith("2025-12-31T10:00:00")
-    assert "Fly.io" in attendant.attend(asked("We deploy with Fly.io?", "p2"), WEB)
+    assert "Fly.io" in sessions.handle(asked("We deploy with Fly.io?", "p2"), WEB)
 
 
-def test_a_memory_is_given_once_a_session(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_a_memory_is_given_once_a_session(sessions: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
-    assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)
-    assert attendant.attend(told("SessionStart", source="resume"), WEB) == ""
-    assert attendant.attend(asked("We deploy with Fly.io?"), WEB) == ""
-    assert "Fly.io" in attendant.attend(asked("We deploy with Fly.io?", session="s2"), WEB)
+    assert "Fly.io" in sessions.handle(told("SessionStart", source="startup"), WEB)
+    assert sessions.handle(told("SessionStart", source="resume"), WEB) == ""
+    assert sessions.handle(asked("We deploy with Fly.io?"), WEB) == ""
+    assert "Fly.io" in sessions.handle(asked("We deploy with Fly.io?", session="s2"), WEB)
 
 
-def test_hooks_that_fire_twice_at_once_are_given_it_once(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_hooks_that_fire_twice_at_once_are_given_it_once(sessions: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     for session in map(str, range(20)):
         start = told("SessionStart", session=session, source="startup")
         with ThreadPoolExecutor(4) as hooks:
-            told_twice = [hooks.submit(attendant.attend, start, WEB) for _ in range(4)]
+            told_twice = [hooks.submit(sessions.handle, start, WEB) for _ in range(4)]
         assert sum("Fly.io" in each.result() for each in told_twice) == 1
 
 
-def test_after_a_compaction_it_is_given_again(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_after_a_compaction_it_is_given_again(sessions: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
-    attendant.attend(told("SessionStart", source="startup"), WEB)
-    assert "Fly.io" in attendant.attend(told("SessionStart", source="compact"), WEB)
-    assert "Fly.io" in attendant.attend(told("SessionStart", source="clear"), WEB)
+    sessions.handle(told("SessionStart", source="startup"), WEB)
+    assert "Fly.io" in sessions.handle(told("SessionStart", source="compact"), WEB)
+    assert "Fly.io" in sessions.handle(told("SessionStart", source="clear"), WEB)
 
 
 def test_a_service_that_was_restarted_knows_what_a_session_was_given(keeper: Keeper, tmp_path: Path) -> None:
@@ -504,23 +502,23 @@ def test_a_service_that_was_restarted_knows_what_a_session_was_given(keeper: Kee
     second.close()
 
 
-def test_a_memory_that_was_reworded_is_given_again(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_a_memory_that_was_reworded_is_given_again(sessions: SessionHandler, keeper: Keeper) -> None:
     added = keeper.add("We deploy with Fly.io.", project=WEB)
-    attendant.attend(told("SessionStart", source="startup"), WEB)
+    sessions.handle(told("SessionStart", source="startup"), WEB)
     keeper.update(added.memory_id, text="We deploy with Fly.io, on Fridays only.")
-    assert "Fridays" in attendant.attend(told("SessionStart", source="resume"), WEB)
+    assert "Fridays" in sessions.handle(told("SessionStart", source="resume"), WEB)
 
 
-def test_a_namesake_elsewhere_is_another_project(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_a_namesake_elsewhere_is_another_project(sessions: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
-    assert attendant.attend(told("SessionStart", source="startup"), "/srv/other/web") == ""
+    assert sessions.handle(told("SessionStart", source="startup"), "/srv/other/web") == ""
 
 
 def test_the_start_of_a_session_leaves_a_briefing_behind_and_a_purge_takes_it_away(
-    keeper: Keeper, attendant: SessionHandler, tmp_path: Path
+    keeper: Keeper, sessions: SessionHandler, tmp_path: Path
 ) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
-    block = attendant.attend(told("SessionStart", source="startup"), WEB)
+    block = sessions.handle(told("SessionStart", source="startup"), WEB)
     assert briefing_cache.load_briefing(tmp_path, WEB) == block
     briefing_cache.clear(tmp_path)
     assert briefing_cache.load_briefing(tmp_path, WEB) == ""
@@ -530,22 +528,22 @@ def test_the_start_of_a_session_leaves_a_briefing_behind_and_a_purge_takes_it_aw
 
 
 def test_what_hooks_gave_by_themselves_counts_as_recalled(
-    keeper: Keeper, attendant: SessionHandler, tmp_path: Path
+    keeper: Keeper, sessions: SessionHandler, tmp_path: Path
 ) -> None:
     one, two = (keeper.add(text).memory_id for text in ("we use tabs", "the port is 8080"))
     offline_recall_log.append_line(os.fsencode(tmp_path), "claude-code", [one, 999])
     offline_recall_log.append_line(os.fsencode(tmp_path), "codex", [one])
     with (tmp_path / "recalled.log").open("a") as log:
         log.write("yesterday claude-code 2\n\nnonsense\n2026-01-01T00:00:00.000Z codex x y\n")
-    attendant.fetch()
-    attendant.fetch()
+    sessions.import_spool()
+    sessions.import_spool()
     assert keeper.get(one).retrieval_count == 2
     assert keeper.get(two).retrieval_count == 1  # "yesterday" is no time; that it was recalled is known
     assert not list(tmp_path.glob("recalled*"))
 
 
 def test_what_was_taken_before_a_crash_is_counted_after_it(
-    keeper: Keeper, attendant: SessionHandler, tmp_path: Path
+    keeper: Keeper, sessions: SessionHandler, tmp_path: Path
 ) -> None:
     def crash(_: Any) -> None:
         raise KeyboardInterrupt
@@ -555,13 +553,13 @@ def test_what_was_taken_before_a_crash_is_counted_after_it(
     with pytest.raises(KeyboardInterrupt):
         offline_recall_log.import_log(os.fsencode(tmp_path), crash)
     offline_recall_log.append_line(os.fsencode(tmp_path), "codex", [one])
-    attendant.fetch()
+    sessions.import_spool()
     assert keeper.get(one).retrieval_count == 2
 
 
-def test_a_log_that_cannot_be_read_keeps_nothing_from_being_learned(attendant: SessionHandler, tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_read_keeps_nothing_from_being_learned(sessions: SessionHandler, tmp_path: Path) -> None:
     (tmp_path / "recalled.log.taken").mkdir()
-    assert attendant.fetch() == 0
+    assert sessions.import_spool() == 0
 
 
 def test_a_time_that_cannot_be_is_taken_for_now(keeper: Keeper) -> None:
@@ -577,7 +575,7 @@ def test_a_time_that_cannot_be_is_taken_for_now(keeper: Keeper) -> None:
 
 
 def test_a_prompt_that_is_told_twice_at_once_is_held_for_its_answer(
-    keeper: Keeper, attendant: SessionHandler, monkeypatch: pytest.MonkeyPatch
+    keeper: Keeper, sessions: SessionHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release, both = keeper.release, threading.Barrier(2)
 
@@ -588,9 +586,9 @@ def test_a_prompt_that_is_told_twice_at_once_is_held_for_its_answer(
 
     monkeypatch.setattr(keeper, "release", together)
     with ThreadPoolExecutor(2) as hooks:
-        list(hooks.map(lambda _: attendant.keep(asked(DRIZZLE), WEB), range(2)))
+        list(hooks.map(lambda _: sessions.capture(asked(DRIZZLE), WEB), range(2)))
     assert keeper.services.captures.due() == []
-    attendant.keep(answered("Noted."), WEB)
+    sessions.capture(answered("Noted."), WEB)
     assert [said(item) for item in keeper.items()] == [[("user", DRIZZLE), ("assistant", "Noted.")]]
 
 
@@ -599,63 +597,63 @@ def test_a_prompt_that_is_told_twice_at_once_is_held_for_its_answer(
 ADA, EVE = Viewer(user="ada"), Viewer(user="eve")
 
 
-def test_each_caller_is_given_what_they_may_see(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_each_caller_is_given_what_they_may_see(sessions: SessionHandler, keeper: Keeper) -> None:
     for viewer in (ADA, EVE):
         keeper.as_viewer(viewer).add(f"{viewer.user} deploys with Fly.io", project=WEB)
     for viewer, other in ((ADA, "eve"), (EVE, "ada")):  # the same session by name
         for happened in (told("SessionStart", source="startup"), asked("how do we deploy with Fly.io?")):
-            given = attendant.attend(happened, WEB, keeper=keeper.as_viewer(viewer))
+            given = sessions.handle(happened, WEB, keeper=keeper.as_viewer(viewer))
             assert other not in given
-        assert f"{viewer.user} deploys" in attendant.attend(
+        assert f"{viewer.user} deploys" in sessions.handle(
             told("SessionStart", source="clear"), WEB, keeper=keeper.as_viewer(viewer)
         )
 
 
-def test_what_one_was_given_counts_for_that_one_alone(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_what_one_was_given_counts_for_that_one_alone(sessions: SessionHandler, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io", project=WEB, visibility="global")
     for viewer in (None, ADA, EVE):
         seen = keeper.as_viewer(viewer)
-        assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB, keeper=seen)
-        assert attendant.attend(told("SessionStart", source="startup"), WEB, keeper=seen) == ""
+        assert "Fly.io" in sessions.handle(told("SessionStart", source="startup"), WEB, keeper=seen)
+        assert sessions.handle(told("SessionStart", source="startup"), WEB, keeper=seen) == ""
 
 
 def test_nothing_of_a_caller_with_a_key_is_left_on_the_disk(
-    attendant: SessionHandler, keeper: Keeper, tmp_path: Path
+    sessions: SessionHandler, keeper: Keeper, tmp_path: Path
 ) -> None:
     keeper.as_viewer(ADA).add("We deploy with Fly.io", project=WEB)
     secret = tmp_path / "others.jsonl"
     secret.write_text('{"type": "user", "message": {"content": "We switched from Prisma to Drizzle."}}\n')
-    assert attendant.attend(told("SessionStart", source="startup"), WEB, keeper=keeper.as_viewer(ADA))
+    assert sessions.handle(told("SessionStart", source="startup"), WEB, keeper=keeper.as_viewer(ADA))
     end = told("SessionEnd", transcript_path=str(secret))
-    attendant.attend(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.as_viewer(ADA))
+    sessions.handle(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.as_viewer(ADA))
     assert briefing_cache.load_briefing(tmp_path, WEB) == ""
     assert spool.waiting_files(tmp_path) == []
     assert keeper.inbox_status().captured == 0
 
 
-def test_a_turn_is_its_callers_and_learned_from_as_theirs(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_a_turn_is_its_callers_and_learned_from_as_theirs(sessions: SessionHandler, keeper: Keeper) -> None:
     for viewer in (ADA, EVE):
         seen = keeper.as_viewer(viewer)
-        attendant.attend(asked(DRIZZLE), WEB, keeper=seen)
-        attendant.attend(answered("Good choice."), WEB, keeper=seen)
+        sessions.handle(asked(DRIZZLE), WEB, keeper=seen)
+        sessions.handle(answered("Good choice."), WEB, keeper=seen)
     InboxWorker(keeper).drain()
     assert sorted(memory.user for memory in keeper) == ["ada", "eve"]
     assert keeper.inbox_status().captured == 2
 
 
 def test_one_caller_does_not_end_anothers_turn_nor_call_it_a_subagents(
-    attendant: SessionHandler, keeper: Keeper
+    sessions: SessionHandler, keeper: Keeper
 ) -> None:
-    attendant.attend(asked(DRIZZLE), WEB, keeper=keeper.as_viewer(ADA))
-    attendant.attend(told("SessionEnd"), WEB, keeper=keeper.as_viewer(EVE))
+    sessions.handle(asked(DRIZZLE), WEB, keeper=keeper.as_viewer(ADA))
+    sessions.handle(told("SessionEnd"), WEB, keeper=keeper.as_viewer(EVE))
     assert keeper.services.captures.due() == []
-    attendant.attend(told("SessionEnd"), WEB, keeper=keeper.as_viewer(ADA))
+    sessions.handle(told("SessionEnd"), WEB, keeper=keeper.as_viewer(ADA))
     assert len(keeper.services.captures.due()) == 1
 
 
-def test_a_key_that_is_bound_to_sources_tells_below_them(attendant: SessionHandler, keeper: Keeper) -> None:
+def test_a_key_that_is_bound_to_sources_tells_below_them(sessions: SessionHandler, keeper: Keeper) -> None:
     bound = Viewer(user="ada", prefixes=("team-a",))
-    attendant.attend(asked(DRIZZLE), WEB, keeper=keeper.as_viewer(bound))
+    sessions.handle(asked(DRIZZLE), WEB, keeper=keeper.as_viewer(bound))
     [item] = keeper.as_viewer(bound).items()
     assert item.exchange
     assert item.exchange.source == "team-a/claude-code/web"
@@ -664,15 +662,15 @@ def test_a_key_that_is_bound_to_sources_tells_below_them(attendant: SessionHandl
 def test_memories_learned_in_a_session_come_back_only_after_its_compaction(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
-        attendant = SessionHandler(keeper, tmp_path)
-        attendant.attend(asked(DRIZZLE), WEB)
-        attendant.attend(answered("Good choice."), WEB)
+        sessions = SessionHandler(keeper, tmp_path)
+        sessions.handle(asked(DRIZZLE), WEB)
+        sessions.handle(answered("Good choice."), WEB)
         InboxWorker(keeper).drain()
         assert keeper.count() == 1
         question = "Did we switch from Prisma to Drizzle?"
-        assert attendant.attend(asked(question, "p2"), WEB) == ""
-        assert "Drizzle" in attendant.attend(asked(question, "p2", session="s2"), WEB)
+        assert sessions.handle(asked(question, "p2"), WEB) == ""
+        assert "Drizzle" in sessions.handle(asked(question, "p2", session="s2"), WEB)
         clock.advance(60)
-        assert attendant.attend(told("SessionStart", source="resume"), WEB) == ""
-        assert "Drizzle" in attendant.attend(told("SessionStart", source="compact"), WEB)
-        attendant.close()
+        assert sessions.handle(told("SessionStart", source="resume"), WEB) == ""
+        assert "Drizzle" in sessions.handle(told("SessionStart", source="compact"), WEB)
+        sessions.close()

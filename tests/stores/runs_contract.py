@@ -25,7 +25,7 @@ class RunsContract:
         )  # fmt: skip
         assert store.runs.newest(5) == [run]
         done = store.runs.finish(run.id, "done", {"decisions": 2, "reasons": ["déjà vu"]})
-        assert (done.outcome, done.told) == ("done", {"decisions": 2, "reasons": ["déjà vu"]})
+        assert (done.outcome, done.details) == ("done", {"decisions": 2, "reasons": ["déjà vu"]})
         assert (done.id, done.started_at) == (run.id, run.started_at)
         assert run.started_at < (done.finished_at or "")
         assert store.runs.newest(5) == [done]

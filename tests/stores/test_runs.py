@@ -97,5 +97,5 @@ def test_of_processes_that_want_the_same_slots_one_has_each(tmp_path: Path) -> N
     runs = store.runs.newest(99)
     assert sorted(run.slot for run in runs) == won
     assert slots[-1] in won
-    assert all(run.told["by"] == run.by for run in runs)
+    assert all(run.details["by"] == run.by for run in runs)
     store.close()

@@ -339,7 +339,7 @@ def test_the_log_is_shown_page_by_page_and_of_one_key(service: Caller, visit: Vi
 def settled(root: Caller, count: int) -> None:
     """Wait until so many lines are written: that happens in the background."""
     for _ in range(1_000):
-        if len(root.get("/keys/log", limit=200).json["deeds"]) >= count:
+        if len(root.get("/keys/log", limit=200).json["entries"]) >= count:
             return
     raise AssertionError("the log is not written")
 

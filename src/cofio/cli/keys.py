@@ -157,11 +157,11 @@ def log(session: CliContext, key: str | None, limit: int) -> None:
     It contains created and revoked keys, changes made with keys, and denied requests.
     """
     with session.store() as store:
-        entries = store.deeds(limit=limit, key=_find_key(key, store.keys()).id if key else None)
+        entries = store.audit_entries(limit=limit, key=_find_key(key, store.keys()).id if key else None)
     columns = (WHEN, Field("outcome"), Field("key", "cyan", "right"), _NAME, Field("operation", wraps=True),
                Field("about", wraps=True), Field("from", "dim"))  # fmt: skip
     rows = (
         (output.when(entry.at), entry.outcome, entry.key or "", entry.name, entry.act, entry.what, entry.address)
         for entry in entries
     )
-    session.print_table({"deeds": [entry.as_dict() for entry in entries]}, columns, rows, "The audit log is empty.")
+    session.print_table({"entries": [entry.as_dict() for entry in entries]}, columns, rows, "The audit log is empty.")

@@ -230,6 +230,6 @@ def runs(session: CliContext, chore: str | None, limit: int) -> None:
 
 
 def _describe_run(run: MaintenanceRun) -> str:
-    details = run.told
+    details = run.details
     counts = [f"{details[name]:,} {name}" for name in ("decisions", "refused") if details.get(name)]
     return "; ".join(str(part) for part in (", ".join(counts), details.get("error"), details.get("note")) if part)

@@ -213,7 +213,7 @@ def watch(session: CliContext, folder: str, every: float) -> None:
 
     place = _resolve_folder(folder)
     with session.open_keeper(session.settings) as keeper:
-        watcher = NotesWatcher(keeper, [place], every=every, told=lambda result: _print_at_once(session, result))
+        watcher = NotesWatcher(keeper, [place], every=every, on_sync=lambda result: _print_at_once(session, result))
         keeper.notes.look(place)  # report a missing folder now
         output.say(f"Following {place}; Ctrl-C ends it.")
         try:

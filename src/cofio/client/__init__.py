@@ -539,9 +539,11 @@ class Client:
         """Return every key ever created, newest first."""
         return self._get(builtins.list[Key], "/keys", "keys")
 
-    def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[AuditEntry]:
+    def audit_entries(
+        self, *, limit: int = 50, after: int | None = None, key: int | None = None
+    ) -> builtins.list[AuditEntry]:
         """Return the newest audit log entries, optionally of one key."""
-        return self._get(builtins.list[AuditEntry], "/keys/log", "deeds", limit=limit, after=after, key=key)
+        return self._get(builtins.list[AuditEntry], "/keys/log", "entries", limit=limit, after=after, key=key)
 
     # ── connection ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -375,7 +375,7 @@ class MaintenanceService:
     def _list_settled(self) -> set[str]:
         """Return the recently refused clusters. Once those runs are forgotten, the model is asked about them again."""
         late = self._store.runs.newest(_LATE, "consolidate")
-        return {name for run in late for name in run.told.get("settled", ())}
+        return {name for run in late for name in run.details.get("settled", ())}
 
     def _back_up(self) -> MaintenancePlan:
         if self._options.backup is None:

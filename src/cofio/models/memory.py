@@ -752,6 +752,30 @@ class Scope:
         """Return whether it filters at all, apart from archived memories."""
         return self not in _EVERYTHING
 
+    def contains(self, memory: Memory) -> bool:
+        """Return whether a memory passes this filter."""
+        prefix = self.source_prefix.rstrip("/")
+        exact = all(
+            getattr(self, name) in (None, getattr(memory, name)) for name in ("source", "project", "user", "team")
+        )
+        labels = all(
+            getattr(self, name) in ("", getattr(memory, name))
+            for name in ("category", "kind", "method", "session", "agent")
+        )
+        return (
+            (self.include_archived or not memory.archived)
+            and exact
+            and labels
+            and (self.viewer is None or self.viewer.sees(memory))
+            and (self.visible_in is None or memory.project in (self.visible_in, "") or memory.visibility == "global")
+            and (not prefix or f"{memory.source}/".startswith(prefix + "/"))
+            and set(self.tags) <= set(memory.tags)
+            and (not self.visibility or memory.visibility in self.visibility)
+            and (not self.since or memory.created_at >= self.since)
+            and (not self.until or memory.created_at <= self.until)
+            and self.pinned in (None, memory.pinned)
+        )
+
 
 _EVERYTHING = (Scope(), Scope(include_archived=True))
 

@@ -97,4 +97,4 @@ def refuse(run_id: int, run: MaintenanceRun | None) -> NoReturn:
 def to_run(row: Sequence[Any]) -> MaintenanceRun:
     """Return the run of a row selected with RUNS."""
     fields = dict(zip(_COLUMNS, row, strict=True))
-    return MaintenanceRun(told=json.loads(fields.pop("told")), changeset=fields.pop("changeset_id"), **fields)
+    return MaintenanceRun(details=json.loads(fields.pop("told")), changeset=fields.pop("changeset_id"), **fields)

@@ -102,7 +102,7 @@ def _build_state(keeper: Keeper, settings: Settings) -> AppState:
     keeper.on_learned(metrics.learned)
     keeper.on_injected(metrics.injected)
     codex = Path(settings.codex_home or "~/.codex").expanduser()
-    attendant = SessionHandler(
+    sessions = SessionHandler(
         keeper,
         settings.home,
         codex_home=codex,
@@ -121,9 +121,9 @@ def _build_state(keeper: Keeper, settings: Settings) -> AppState:
             episode_days=settings.episode_days,
             episode_mb=settings.episode_mb,
             llm_text_days=settings.llm_text_days,
-            fetch=attendant.fetch,
+            fetch=sessions.import_spool,
         ),
-        attendant,
+        sessions,
         CachedProbe(keeper.count),
         CachedProbe(keeper.inbox_status),
         CachedProbe(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),

@@ -69,7 +69,7 @@ DryRun = Annotated[bool, doc("Only preview what would be done.")]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 #: Types of parameters of the keeper's methods, unless an operation declares another one.
 _PARAMETERS: Mapping[str, Any] = {"limit": Limit, "why": Why, "dry_run": DryRun}
-_INTERNAL = ("self", "by", "deed", "progress")  # parameters that no request has
+_INTERNAL = ("self", "by", "entry", "progress")  # parameters that no request has
 _Model = TypeVar("_Model", bound="RequestModel")
 
 

@@ -107,7 +107,7 @@ class RequestDispatcher(Dispatcher):
     def _note(self, name: str, outcome: str, summary: str) -> None:
         """Write an audit log entry. Without keys, callers cannot be identified and nothing is recorded."""
         if self._call.auth == "ok":
-            self._state.keeper.services.keys.record(self._call.deed(f"POST /mcp {name}", outcome, summary))
+            self._state.keeper.services.keys.record(self._call.entry(f"POST /mcp {name}", outcome, summary))
 
 
 def _identify_client(agent: str) -> str:
