@@ -153,14 +153,8 @@ def _find_id(action: dict[str, Any]) -> int | str:
     return next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), "")
 
 
-# ── inbox ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
-    "inbox",
-    "cofio inbox",
-    "cofio inbox --state parked       # parked captures, with reasons",
-    "cofio inbox --retry 12",
+    "inbox", "cofio inbox", "cofio inbox --state parked       # parked captures, with reasons", "cofio inbox --retry 12"
 )
 @click.option("--state", type=click.Choice(STATES), help="List captures in this state.")
 @limit_option(20, "captures to list")

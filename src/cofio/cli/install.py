@@ -70,9 +70,6 @@ def install(session: CliContext, clients: tuple[str, ...], codex: bool, **option
         output.document(result)
 
 
-# ── uninstall ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command("uninstall", "cofio uninstall", "cofio uninstall codex")
 @click.argument("clients", nargs=-1, type=click.Choice(CLIENTS), metavar="[CLIENT]...")
 def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
@@ -163,9 +160,6 @@ def _report_rest(settings: Settings, any_removed: bool, plugins: Mapping[str, st
         output.say(
             f"Memories and settings stay in {short(settings.home)}. To delete them: `cofio down`, then remove it."
         )
-
-
-# ── doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command("doctor", "cofio doctor", "cofio doctor --json")

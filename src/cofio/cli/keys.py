@@ -30,9 +30,6 @@ def keys() -> None:
     """Create, list and revoke keys for the service, and read their audit log."""
 
 
-# ── create ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "create",
     'cofio keys create "ada\'s laptop" --user ada --team web',
@@ -72,9 +69,6 @@ def create(session: CliContext, **about: Any) -> None:
         output.say(
             "This is the first active key: from now on the service requires a key from everyone, also on this machine."
         )
-
-
-# ── list ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command("list", "cofio keys list", "cofio keys list --json", group=keys)
@@ -117,9 +111,6 @@ def _is_active(key: Key) -> bool:
     return key.is_valid(to_utc_iso(datetime.now(UTC)))
 
 
-# ── revoke ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command("revoke", "cofio keys revoke 3", 'cofio keys revoke "ada\'s laptop"', group=keys)
 @click.argument("key", metavar="ID|NAME")
 def revoke(session: CliContext, key: str) -> None:
@@ -143,9 +134,6 @@ def _find_key(reference: str, stored_keys: Sequence[Key]) -> Key:
     if not matches:
         raise NotFound(f"There is no key {reference!r}.", "`cofio keys list` lists all keys.")
     return matches[0]
-
-
-# ── log ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command("log", "cofio keys log", "cofio keys log --key ci --limit 100", "cofio keys log --json", group=keys)

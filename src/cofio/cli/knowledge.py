@@ -70,9 +70,6 @@ def knowledge() -> None:
     """
 
 
-# ── store ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "threshold",
     "cofio knowledge threshold AAPL volume above 5M",
@@ -171,9 +168,6 @@ def _put(session: CliContext, table: str, **options: Any) -> None:
         output.say("This row exists already, unchanged.")
     else:
         output.say(f"Changeset {change.changeset}; `cofio undo {change.changeset}` reverts it.")
-
-
-# ── query ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -282,9 +276,6 @@ def _format_change(change: KnowledgeChange) -> tuple[Any, ...]:
     confidence = f"{row.confidence:.2f}" if isinstance(row, Claim) else ""
     says = row.says if row else "(erased)"
     return change.changeset, output.when(change.at), change.action, change.by, confidence, says
-
-
-# ── exact queries ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -405,9 +396,6 @@ def _describe_reading(reading: KnowledgeReading) -> str:
     return make_row(reading.table, reading.fields).says
 
 
-# ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "feedback",
     'cofio knowledge feedback "AAPL monday" confirmed --about thresholds/aapl.volume.above',
@@ -468,9 +456,6 @@ def _print_feedback(session: CliContext, changeset: Changeset | None, *, is_pend
     changed = f"Changed {output.count(len(rows), 'claim') if rows else 'no claim'}"
     outcome = "Stored; `cofio knowledge process` applies it" if is_pending and not rows else changed
     output.say(f"{outcome} (changeset {changeset.id}; `cofio undo {changeset.id}` reverts it).")
-
-
-# ── remove ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command("forget", "cofio knowledge forget thresholds/aapl.volume.above --why outdated", group=knowledge)

@@ -10,24 +10,13 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import ID, SOURCE, TEXT, Field
-from cofio.cli.shared_options import (
-    BY,
-    CliContext,
-    Memories,
-    command,
-    ended_in_order,
-    limit_option,
-    why_option,
-    within,
-)
+from cofio.cli.shared_options import BY, CliContext, Memories, command, ended_in_order, limit_option, why_option, within
 from cofio.errors import NotFound
 from cofio.models.llm_calls import LLMCall, LLMTotal
 from cofio.models.maintenance import CHORES, VIEWS, MaintenancePlan, MaintenanceRun, View
 from cofio.models.memory import Delete, Merge
 
 _WHY = Field("why", "dim", wraps=True)
-
-# ── consolidate, prune ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -50,11 +39,7 @@ def consolidate(session: CliContext, source_prefix: str, apply: bool, why: str) 
         _print_plan(session, memories, plan, "merged", "There is nothing to merge.")
 
 
-@command(
-    "prune",
-    "cofio prune                      # shows what would be archived",
-    "cofio prune --apply",
-)
+@command("prune", "cofio prune                      # shows what would be archived", "cofio prune --apply")
 @click.option("--apply", is_flag=True, help="Archive them; default: only show them.")
 @why_option
 def prune(session: CliContext, apply: bool, why: str) -> None:
@@ -117,9 +102,6 @@ def _read_texts(memories: Memories, decisions: Sequence[Merge | Delete], plan: M
         with suppress(NotFound):
             texts[memory_id] = memories.get(memory_id).text
     return texts
-
-
-# ── usage ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -207,9 +189,6 @@ def _format_origin(total: LLMTotal) -> tuple[str, str, str]:
 def _format_counts(record: LLMTotal | LLMCall) -> tuple[int, ...]:
     calls = (record.calls, record.failed) if isinstance(record, LLMTotal) else ()
     return (*calls, record.characters, record.input_tokens, record.output_tokens)
-
-
-# ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command("runs", "cofio runs", "cofio runs --chore prune --json")

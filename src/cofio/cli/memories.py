@@ -35,9 +35,6 @@ _BATCH_CHARACTERS = 500_000  # well below the service's max_body
 _LINES_SHOWN = 20
 
 
-# ── add ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "add",
     'cofio add "We deploy with Fly.io"',
@@ -200,9 +197,6 @@ _DONE = {
 }
 
 
-# ── search, show, list ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "search",
     'cofio search "where do we deploy?"',
@@ -272,9 +266,7 @@ def _print_hits(hits: Sequence[Hit]) -> None:
 )
 @click.argument("words", metavar="[PROMPT]...", nargs=-1)
 @click.option(
-    "--project",
-    metavar="PROJECT",
-    help=f"Project: {PROJECT}. Default: COFIO_PROJECT, else that of this folder.",
+    "--project", metavar="PROJECT", help=f"Project: {PROJECT}. Default: COFIO_PROJECT, else that of this folder."
 )
 @click.option(
     "-k", "k", type=click.IntRange(1, 50), help="Maximum number of memories. Default: 5; at a session start, what fits."
@@ -365,9 +357,6 @@ def list_(session: CliContext, limit: int, after: int | None, within: dict[str, 
 def _format_state(memory: Memory) -> str:
     states = (memory.kind, "pinned" if memory.pinned else "", "archived" if memory.archived else "")
     return ", ".join(filter(None, states))
-
-
-# ── edit, forget, restore ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -505,9 +494,6 @@ def _print_done(session: CliContext, changes: Sequence[tuple[Change, str]]) -> N
 
 def _format_done(change: Change) -> dict[str, Any]:
     return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
-
-
-# ── mark-fresh ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command("mark-fresh", "cofio mark-fresh 12", 'cofio mark-fresh 12 --why "looked it up in the code"')

@@ -33,9 +33,6 @@ def notes() -> None:
     """
 
 
-# ── flush ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "flush",
     'cofio notes flush "We chose Drizzle over Prisma: migrations are plain SQL." --tag orm --tag decision',
@@ -70,9 +67,6 @@ def _read_summary(summary: str | None) -> str:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput("The input is not UTF-8.", "Convert it first. Nothing was written.") from error
-
-
-# ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -135,9 +129,6 @@ def _summarize(result: IndexResult) -> str:
     return f"{files}: {did}{back}."
 
 
-# ── status ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command("status", "cofio notes status", "cofio notes status --json", group=notes)
 def status(session: CliContext) -> None:
     """List the indexed and followed folders, with the time of the last scan."""
@@ -153,9 +144,6 @@ def _format_state(folder: NotesFolder) -> str:
     if not folder.there:
         return "missing"
     return "followed" if folder.followed else ""
-
-
-# ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -190,9 +178,6 @@ def _make_folder(place: Path) -> None:
         raise StoreError(
             f"{place} cannot be created: {error.strerror}.", "Check the path and its permissions."
         ) from error
-
-
-# ── watch ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command("watch", "cofio notes watch ~/vault", "cofio notes watch docs --every 1", group=notes)

@@ -14,8 +14,6 @@ from cofio.cli.shared_options import BY, CliContext, Memories, command, command_
 from cofio.models.memory import Delete, to_plain
 from cofio.settings import Settings
 
-# ── stats ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
 
 @command("stats", "cofio stats", "cofio stats --json")
 def stats(session: CliContext) -> None:
@@ -35,9 +33,6 @@ def stats(session: CliContext) -> None:
 def _format_groups(groups: dict[str, int]) -> str:
     ordered = sorted(groups.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{name or '(none)'} {number:,}" for name, number in ordered)
-
-
-# ── dedup ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -94,9 +89,6 @@ def _print_duplicates(memories: Memories, duplicates: list[Delete]) -> None:
     output.table(columns, rows)
 
 
-# ── reembed ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "reembed",
     "cofio config set embedder ollama:nomic-embed-text && cofio reembed",
@@ -125,9 +117,6 @@ def reembed(session: CliContext, missing: bool) -> None:
         output.document({"embedded": number, "embedder": session.settings.embedder})
     else:
         output.say(f"{output.count(number, 'memory', 'memories')} embedded with {session.settings.embedder}.")
-
-
-# ── config ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command_group("config", "cofio config", "cofio config set port 9000", "cofio config path", invoke_without_command=True)
@@ -185,9 +174,6 @@ def path(session: CliContext) -> None:
     """Print the path of config.toml, existing or not."""
     file = str(session.settings.home / "config.toml")
     session.print_text({"path": file}, file)
-
-
-# ── completion ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(

@@ -62,9 +62,7 @@ def patterns(session: CliContext, least: int, category: str | None, team: str | 
 
 
 @command(
-    "enrich",
-    'cofio enrich "which database do we use?"',
-    'cofio enrich "when is the release?" --session s1 --team',
+    "enrich", 'cofio enrich "which database do we use?"', 'cofio enrich "when is the release?" --session s1 --team'
 )
 @click.argument("query")
 @click.option(

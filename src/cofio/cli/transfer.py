@@ -43,9 +43,6 @@ def _open(session: CliContext, name: str, *, new: bool = False) -> Keeper:
     return session.open_keeper(settings)
 
 
-# ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "export",
     "cofio export memories.jsonl",
@@ -94,9 +91,6 @@ def _format_counts(memories: int, rows: int) -> str:
     """Return the number of memories, and of rows of domain knowledge if there are any."""
     text = output.count(memories, "memory", "memories")
     return f"{text} and {output.count(rows, 'row')} of domain knowledge" if rows else text
-
-
-# ── import ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -193,9 +187,6 @@ def _print_imported(result: ImportResult, *, embedded: bool) -> None:
         output.say("They are found by words only until `cofio reembed --missing` computes the vectors.")
 
 
-# ── copy ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "copy",
     "cofio copy sqlite:///~/.cofio/cofio.db postgresql://localhost/cofio",
@@ -272,15 +263,7 @@ def _print_copied(result: CopyResult) -> None:
         output.say(f"The inbox of the source has {waits}: let the service process them, then copy again.")
 
 
-# ── backup ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@command(
-    "backup",
-    "cofio backup",
-    "cofio backup --to /mnt/backups --keep-days 30",
-    "cofio backup --list",
-)
+@command("backup", "cofio backup", "cofio backup --to /mnt/backups --keep-days 30", "cofio backup --list")
 @click.option("--to", "to", metavar="FOLDER", type=click.Path(path_type=Path),
               help="Target folder. Default: HOME/backups, or beside a store outside the home.")  # fmt: skip
 @click.option("--keep-days", type=click.IntRange(1), metavar="N", help="Then delete backups older than N days.")

@@ -118,7 +118,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
-    """Two memories of one place that contradict each other, with the reason."""
+    """Two memories in one scope that contradict each other, with the reason."""
 
     newer: Memory
     older: Memory
