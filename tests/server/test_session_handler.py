@@ -298,13 +298,13 @@ def test_after_a_restart_the_answer_of_a_broken_off_turn_still_comes_from_the_tr
     keeper: Keeper, tmp_path: Path
 ) -> None:
     first = SessionHandler(keeper, tmp_path)
-    first.attend(asked(DRIZZLE), WEB)
+    first.handle(asked(DRIZZLE), WEB)
     first.close()
     second = SessionHandler(keeper, tmp_path)
     path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "I have begun to"), ("p2", "Go on.", "Done."))
     happened, raw = ended(path)
-    second.attend(happened, WEB, raw=raw)
-    second.fetch()
+    second.handle(happened, WEB, raw=raw)
+    second.import_spool()
     told = [said(item) for item in keeper.services.captures.due()]
     assert [("user", DRIZZLE), ("assistant", "I have begun to")] in told
     second.close()
@@ -312,10 +312,10 @@ def test_after_a_restart_the_answer_of_a_broken_off_turn_still_comes_from_the_tr
 
 def test_after_a_restart_the_next_prompt_still_releases_what_was_broken_off(keeper: Keeper, tmp_path: Path) -> None:
     first = SessionHandler(keeper, tmp_path)
-    first.attend(asked(DRIZZLE), WEB)
+    first.handle(asked(DRIZZLE), WEB)
     first.close()
     second = SessionHandler(keeper, tmp_path)
-    second.attend(asked("Show me the schema.", "p2"), WEB)
+    second.handle(asked("Show me the schema.", "p2"), WEB)
     assert [said(item) for item in keeper.services.captures.due()] == [[("user", DRIZZLE)]]
     second.close()
 
@@ -495,10 +495,10 @@ def test_after_a_compaction_it_is_given_again(sessions: SessionHandler, keeper: 
 def test_a_service_that_was_restarted_knows_what_a_session_was_given(keeper: Keeper, tmp_path: Path) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     first = SessionHandler(keeper, tmp_path)
-    first.attend(told("SessionStart", source="startup"), WEB)
+    first.handle(told("SessionStart", source="startup"), WEB)
     first.close()
     second = SessionHandler(keeper, tmp_path)
-    assert second.attend(asked("We deploy with Fly.io?"), WEB) == ""
+    assert second.handle(asked("We deploy with Fly.io?"), WEB) == ""
     second.close()
 
 

@@ -36,10 +36,10 @@ _NOTES = "notes on disk"  # name of the import
 @click.option("--dry-run", is_flag=True, help="Count turns and estimate the work; no model is called.")
 @click.option("--client", type=click.Choice(CLIENTS), help="Only transcripts of this client.")
 @click.option("--project", metavar="PROJECT", help=f"Only this project: {PROJECT}.")
-@click.option("--since", type=output.TimeType(-1), metavar="DATE", help="Only turns since then: 2026-02-20, or 7d ago.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of new turns; the oldest are taken."
+    "--since", type=output.TimeType(-1), metavar="DATE", help="Only turns since then: 2026-02-20, or 7d for 7 days ago."
 )
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of new turns, oldest first.")
 @click.option("--no-notes", is_flag=True, help="Leave out CLAUDE.md, AGENTS.md and the clients' own memories.")
 @yes_option
 def backfill(

@@ -35,7 +35,7 @@ _ACTION = Field("action", "green")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @fact_fields("source", "project", "agent", "user", "team")
 @click.option("--context", default="stop", metavar="EVENT",
-              help="pre_compact extracts more; analysis reads an agent's report for domain knowledge.")  # fmt: skip
+              help="Event: pre_compact extracts more; analysis reads a report for domain knowledge.")  # fmt: skip
 @click.option("--observed", is_flag=True, help="FILE is the response of an observed dialogue.")
 @click.option("--intent", metavar="TEXT", help="With --observed: the user's confirmed intent.")
 @click.option("--session", "activity", metavar="NAME", help="With --observed: name of the activity, for the history.")

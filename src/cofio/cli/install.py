@@ -37,7 +37,7 @@ PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
 @click.option("--codex", is_flag=True, help="Same as the argument codex.")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: use the clients found and the current settings.")
 @click.option(
-    "--provider", type=click.Choice(PROVIDERS), help="Extraction provider; *-cli: your own agent with its login."
+    "--provider", type=click.Choice(PROVIDERS), help="Extraction provider; claude-cli and codex-cli use your own agent."
 )
 @click.option("--provider-key", metavar="KEY", help="API key of the provider; - reads it from standard input.")
 @click.option("--model", default="", metavar="MODEL", help="Model, if not the provider's default.")
@@ -46,7 +46,7 @@ PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
 @click.option("--notify", is_flag=True, help="Codex: also use `notify`, which works before hooks are approved.")
 @click.option("--trust-hooks", is_flag=True, help="Codex: approve the hooks for you, by their hashes.")
 @click.option(
-    "--shell-rc", is_flag=True, help="Also write the variables, including keys, to your shell's startup file."
+    "--shell-rc", is_flag=True, help="Also export the settings, including keys, in your shell's startup file."
 )
 @click.option("--dry-run", is_flag=True, help="Ask nothing, show the files that would change, and write nothing.")
 def install(session: CliContext, clients: tuple[str, ...], codex: bool, **options: Any) -> None:

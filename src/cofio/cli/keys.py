@@ -39,7 +39,11 @@ def keys() -> None:
 )
 @click.argument("name")
 @click.option(
-    "--role", type=click.Choice(ROLES), default="write", show_default=True, help="Role: the permitted requests."
+    "--role",
+    type=click.Choice(ROLES),
+    default="write",
+    show_default=True,
+    help="Role of the key; admin may do everything.",
 )
 @click.option("--agent", default="", metavar="NAME", help="Agent that uses the key; its requests act as this agent.")
 @click.option("--user", default="", metavar="NAME", help="User that uses the key; its requests act as this user.")

@@ -406,7 +406,7 @@ def _describe_reading(reading: KnowledgeReading) -> str:
 @click.argument("anomaly")
 @click.argument("verdict", type=VerdictType(), metavar="VERDICT")
 @click.option(
-    "--about", metavar="REF", type=RefType(), multiple=True, help="Row that raised the anomaly; may be repeated."
+    "--about", metavar="REF", type=RefType(), multiple=True, help="Row that the verdict is about; may be repeated."
 )
 @click.option("--note", default="", metavar="TEXT", help="Findings about the anomaly, as text.")
 @click.option("--later", is_flag=True, help="Store the verdict only; `cofio knowledge process` applies it.")

@@ -114,10 +114,10 @@ def _read_texts(memories: Memories, decisions: Sequence[Merge | Delete], plan: M
 )
 @click.argument("view", type=click.Choice((*VIEWS, "llm")), default="most")
 @click.option(
-    "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="Days without a recall, for stale."
+    "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="With stale: days without a recall."
 )
 @limit_option(50, "results")
-@click.option("--call", type=int, metavar="ID", help="With llm: one call, with its redacted texts.")
+@click.option("--call", type=int, metavar="ID", help="With llm: show one call, with redacted texts.")
 @within
 def usage(
     session: CliContext, view: View | Literal["llm"], days: int, limit: int, call: int | None, within: dict[str, Any]
@@ -192,7 +192,7 @@ def _format_counts(record: LLMTotal | LLMCall) -> tuple[int, ...]:
 
 
 @command("runs", "cofio runs", "cofio runs --chore prune --json")
-@click.option("--chore", type=click.Choice(CHORES), help="Only runs of this scheduled task.")
+@click.option("--chore", type=click.Choice(CHORES), help="Only runs of this task.")
 @limit_option(20, "runs")
 def runs(session: CliContext, chore: str | None, limit: int) -> None:
     """List maintenance runs with their outcomes, newest first."""
