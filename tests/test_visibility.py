@@ -323,7 +323,7 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
     yield "patterns", seen.detect_cross_agent_patterns(min_occurrences=1)
     yield "team", seen.get_team_facts()
     yield "overview", seen.dashboard.overview()
-    yield "dots", seen._store.pictures.dots(Scope(), 100, 1_000)
+    yield "dots", seen.services.access.store.pictures.dots(Scope(), 100, 1_000)
     yield "changes", seen.changes(limit=100)
     yield "duplicates", seen.find_duplicates(threshold=0.5)
     yield "all", seen.services.memories.plan_delete_all()
@@ -332,7 +332,7 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
     source = (*(seen.viewer.prefixes if seen.viewer else ()), "")[0]
     said: dict[str, Any] = {"source": source, "project": PROJECTS[1], "visibility": "team", "dry_run": True}
     yield "learning", seen.learn("User: We switched from the vault to the cellar.", **said)
-    yield "texts", seen.texts(ids)
+    yield "texts", seen.services.memories.texts(ids)
     yield "context", seen.recall_context(QUESTION, max_memories=20, max_patterns=20, max_thresholds=20)
     yield "knowledge", [seen.knowledge.list(table, limit=100) for table in TABLES]
     yield "counts", seen.knowledge.counts()
@@ -351,7 +351,7 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
 def told_of_episodes(seen: Keeper, ids: Sequence[int], episodes: Sequence[int]) -> Iterator[tuple[str, Any]]:
     """Everything that a keeper tells of episodes."""
     yield "search_episodes", seen.search_episodes(QUESTION, k=100)
-    yield "passages", seen._store.episodes.passages(range(2 * max(episodes, default=0)))
+    yield "passages", seen.services.access.store.episodes.passages(range(2 * max(episodes, default=0)))
     yield "resume", [seen.resume().as_dict(), *(seen.resume(each).as_dict() for each in PROJECTS)]
     for session in seen.sessions(limit=1_000):
         yield "sessions", session
@@ -507,7 +507,7 @@ def test_all_that_may_be_seen_is_found(make: Callable[[Path], Any], deeds: list[
         told_of = seen.dashboard.overview()
         assert sum(each.count for each in told_of.arrived) == told_of.live == len(live)
         for most in (1, 100):
-            dots = seen._store.pictures.dots(Scope(), most, 9)
+            dots = seen.services.access.store.pictures.dots(Scope(), most, 9)
             assert (list(dots.ids), dots.total) == (sorted(live, reverse=True)[:most], len(live))
         lines = [json.loads(line) for line in seen.export_lines()]
         everything = store.keeper.list(limit=1_000, include_archived=True).memories

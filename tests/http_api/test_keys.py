@@ -203,7 +203,7 @@ def test_a_look_up_keeps_nobody_waiting(house: House, monkeypatch: pytest.Monkey
         assert go_on.wait(30)
         return look_up(digest)
 
-    monkeypatch.setattr(house.keeper, "key_of", slowly)
+    monkeypatch.setattr(house.keeper.services.keys, "find", slowly)
     answers: list[Answer] = []
     waiting = threading.Thread(target=lambda: answers.append(ada.get("/memories")))
     waiting.start()
@@ -220,8 +220,8 @@ def test_a_store_that_cannot_be_asked_lets_nobody_in(house: House, monkeypatch: 
     def busy(*_: Any) -> Any:
         raise StoreBusy("The store is busy.", "Try again.")
 
-    monkeypatch.setattr(house.keeper, "key_of", busy)
-    monkeypatch.setattr(house.keeper, "wants_key", busy)
+    monkeypatch.setattr(house.keeper.services.keys, "find", busy)
+    monkeypatch.setattr(house.keeper.services.keys, "is_required", busy)
     assert refused(ada.get("/memories")) == (503, "store_busy")
     assert refused(house.caller.get("/memories")) == (503, "store_busy")
 

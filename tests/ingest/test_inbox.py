@@ -299,7 +299,7 @@ def test_what_is_purged_while_the_model_reads_does_not_come_back(learning: Learn
     captured = taught.capture(f"{SAID}. The team adopts microservices.", wait=True)
     item = taught.item(captured.id)
     assert (item.state, item.faults) == ("pending", 0)
-    taught.attempt(item)
+    taught.services.captures.process(item)
     assert list(taught) == []
     assert taught.inbox_status().balanced
 
@@ -328,7 +328,7 @@ def test_two_who_work_on_an_item_that_gets_halfway_do_not_both_count(learning: L
     keeper = learning(ScriptedLLM([Unavailable("down", "wait"), FACTS]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.")
     other = learning(_Interrupted([FACTS], lambda: keeper.services.captures.process(keeper.item(captured.id))))
-    other.attempt(other.item(captured.id))
+    other.services.captures.process(other.item(captured.id))
     assert {memory.occurrences for memory in keeper} == {1}
     keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.inbox_status().stored == 1

@@ -144,9 +144,9 @@ def test_what_is_due_stays_due_when_more_of_it_is_told_and_is_read_whole(learnin
 def test_what_another_has_put_off_after_it_was_given_out_is_left_for_its_time(learning: Learning) -> None:
     first, second = learning(ScriptedLLM([Unavailable("down", "wait")])), learning()
     first.amend(user(f"{SAID}."), **TURN)
-    [given_out] = second.due()
-    first.attempt(given_out)
-    second.attempt(given_out)
+    [given_out] = second.services.captures.due()
+    first.services.captures.process(given_out)
+    second.services.captures.process(given_out)
     assert second.item(given_out.id).attempts == 1
     assert second.item(given_out.id).state == "pending"
 

@@ -158,7 +158,7 @@ def test_what_another_process_touches_at_the_last_moment_is_refused(
     here = house()
     ids = here.add("We deploy with Fly.io", "We deploy with Fly.io")
     plan = here.keeper.consolidate()
-    lent = here.keeper._house._doing
+    lent = here.keeper.services.writer
     apply = lent.apply
 
     def late(decisions: Any, **how: Any) -> Any:

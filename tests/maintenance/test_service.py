@@ -194,7 +194,7 @@ def test_another_process_that_changes_a_memory_just_before_the_write_wins(
     ]
     goes = here.keeper.consolidate().decisions[0].id  # type: ignore[union-attr]
     other = SqliteStore(tmp_path / "0.db", here.clock)
-    lent = here.keeper._house._doing
+    lent = here.keeper.services.writer
     apply = lent.apply
 
     def late(decisions: Any, **how: Any) -> Any:

@@ -281,9 +281,9 @@ def test_a_viewer_finds_and_erases_their_own(keeper: Keeper) -> None:
         lambda seen: seen.services.episodes.index_missing(),
         lambda seen: seen.services.episodes.embed_missing(),
         lambda seen: seen.services.episodes.forget("2026-01-01", 1),
-        lambda seen: seen._store.episodes.counts(),
-        lambda seen: seen._store.episodes.adopt([]),
-        lambda seen: seen._store.carrying.episodes(0, 1),
+        lambda seen: seen.services.access.store.episodes.counts(),
+        lambda seen: seen.services.access.store.episodes.adopt([]),
+        lambda seen: seen.services.access.store.carrying.episodes(0, 1),
     ],
 )
 def test_what_looks_at_every_episode_is_the_owners(keeper: Keeper, act: Callable[[Keeper], object]) -> None:

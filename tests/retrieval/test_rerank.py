@@ -183,7 +183,7 @@ def test_a_viewer_gains_by_it_and_sees_no_more(keeper: Keeper) -> None:
     ann = keeper.as_viewer(Viewer(user="ann"))
     assert [hit.text for hit in ann.search("when does the ferry leave", k=5)] == ["the ferry is blue"]
     with pytest.raises(Forbidden):
-        ann.unread()
+        ann.services.embeddings.pending_token_embeddings()
 
 
 # ── when it cannot ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -241,7 +241,7 @@ def test_newer_memory_with_a_clearly_lower_score_stays_behind(angles: Keeper) ->
     assert np.cos(np.radians(30)) > NEAR_ALIKE
     assert ordered(angles) == [old, new]
     scores = {old: 0.5, new: 0.5 - ALIKE_WITHIN / 2}
-    assert newer_first(scores, angles._store) == [new, old]
+    assert newer_first(scores, angles.services.access.store) == [new, old]
 
 
 def test_a_memory_goes_before_what_it_probably_replaces(keeper: Keeper) -> None:
@@ -255,7 +255,7 @@ def test_a_memory_goes_before_what_it_probably_replaces(keeper: Keeper) -> None:
 def test_chains_of_near_alikes_are_in_order_pair_by_pair(angles: Keeper) -> None:
     ids = [place(angles, angle, f"2026-0{month}-01") for angle, month in ((0, 1), (25, 3), (50, 2))]
     scores = dict.fromkeys(ids, 0.5)
-    assert newer_first(scores, angles._store) == [ids[1], ids[0], ids[2]]
+    assert newer_first(scores, angles.services.access.store) == [ids[1], ids[0], ids[2]]
 
 
 def test_pages_agree_on_the_order_of_near_alikes(angles: Keeper) -> None:

@@ -44,7 +44,7 @@ def starts(request: pytest.FixtureRequest, keeper: Keeper, tmp_path: Path) -> St
     """The start of a session by the service, and by the hook that reads the file itself."""
 
     def by_service(*, tokens: int = 1_200, project: str = WEB, session: str = "") -> list[str]:
-        keeper._start_tokens = tokens
+        keeper.services.recall._start_tokens = tokens
         return texts(keeper.recall(project=project, client="claude-code", session=session).text)
 
     def by_file(*, tokens: int = 1_200, project: str = WEB, session: str = "") -> list[str]:
@@ -102,7 +102,7 @@ def test_all_facts_of_a_small_project_are_there(keeper: Keeper, starts: Starts) 
 def test_block_fills_its_tokens_and_no_more(keeper: Keeper, budget: int) -> None:
     for number in range(150):
         add(keeper, f"Decision number {number} of the web shop concerns the layout of a page", kind="decision")
-    keeper._start_tokens = budget
+    keeper.services.recall._start_tokens = budget
     told = keeper.recall(project=WEB)
     assert budget - 40 <= told.tokens <= budget
 

@@ -201,11 +201,11 @@ def test_what_a_session_was_given_is_told_to_its_owner_alone(keeper: Keeper) -> 
     secret = keeper.as_viewer(EVE).add("The vault opens at noon").memory_id
     ada = keeper.as_viewer(ADA)
     say(ada, "Look at the harbour", visibility="team")
-    ada.give("claude-code", "s1", {shared: "d"})
+    ada.services.captures.mark_injected("claude-code", "s1", {shared: "d"})
     assert [each.id for each in ada.session("s1").recalled] == [shared]
     assert keeper.as_viewer(BOB).session("s1").recalled == ()
     assert [each.id for each in keeper.session("s1").recalled] == [shared]
-    keeper.as_viewer(EVE).give("claude-code", "s1", {secret: "d"})
+    keeper.as_viewer(EVE).services.captures.mark_injected("claude-code", "s1", {secret: "d"})
     assert "vault" not in everything(ada)
 
 

@@ -145,7 +145,11 @@ class Watched(Keeper):
     act: Callable[[Callable[[], bool]], Any] = staticmethod(lambda halted: None)
     threads: list[str]
 
-    def chore(self, chore: str, *, slot: str, by: str = "schedule", halted: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.services.maintenance.run_scheduled = self._run  # type: ignore[method-assign]
+
+    def _run(self, chore: str, *, slot: str, by: str = "schedule", halted: Callable[[], bool] = lambda: False) -> None:
         self.threads.append(threading.current_thread().name)
         self.act(halted)
 

@@ -577,14 +577,14 @@ def test_a_time_that_cannot_be_is_taken_for_now(keeper: Keeper) -> None:
 def test_a_prompt_that_is_told_twice_at_once_is_held_for_its_answer(
     keeper: Keeper, sessions: SessionHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release, both = keeper.release, threading.Barrier(2)
+    release, both = keeper.services.captures.release, threading.Barrier(2)
 
     def together(client: str, session: str) -> int:
         with suppress(threading.BrokenBarrierError):
             both.wait(0.3)  # whoever comes here waits for the other, if the other can come
         return release(client, session)
 
-    monkeypatch.setattr(keeper, "release", together)
+    monkeypatch.setattr(keeper.services.captures, "release", together)
     with ThreadPoolExecutor(2) as hooks:
         list(hooks.map(lambda _: sessions.capture(asked(DRIZZLE), WEB), range(2)))
     assert keeper.services.captures.due() == []

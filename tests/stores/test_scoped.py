@@ -527,11 +527,11 @@ def test_nobody_adds_to_anothers_turn(keeper: Keeper) -> None:
     turn: dict[str, Any] = {"client": "codex", "session": "s1", "turn": "t1"}
     held = keeper.as_viewer(ADA).amend([{"role": "user", "content": DRIZZLE}], hold=60, **turn)
     keeper.as_viewer(EVE).amend([{"role": "assistant", "content": "We deploy with Fly.io."}], **turn)
-    assert keeper.as_viewer(EVE).release("codex", "s1") == 0
+    assert keeper.as_viewer(EVE).services.captures.release("codex", "s1") == 0
     exchange = keeper.item(held.id).exchange
     assert exchange
     assert [message.text for message in exchange.messages] == [DRIZZLE]
-    assert keeper.as_viewer(ADA).release("codex", "s1") == 1
+    assert keeper.as_viewer(ADA).services.captures.release("codex", "s1") == 1
 
 
 def test_an_item_is_told_to_who_told_it(keeper: Keeper) -> None:
@@ -561,12 +561,12 @@ def test_ones_own_items_are_found_behind_any_number_of_others(keeper: Keeper) ->
 
 def test_what_a_session_was_given_is_its_owners(keeper: Keeper, says: Says) -> None:
     mine, theirs = says(ADA, "Mine"), says(EVE, "Theirs")
-    keeper.as_viewer(ADA).give("codex", "s1", {mine: "m", theirs: "t"})
-    keeper.as_viewer(EVE).give("codex", "s1", {theirs: "t"})
-    assert keeper.as_viewer(ADA).given("codex", "s1") == {mine: "m"}
-    assert keeper.as_viewer(EVE).given("codex", "s1") == {theirs: "t"}
-    keeper.as_viewer(EVE).forget_given("codex", "s1")
-    assert keeper.as_viewer(ADA).given("codex", "s1") == {mine: "m"}
+    keeper.as_viewer(ADA).services.captures.mark_injected("codex", "s1", {mine: "m", theirs: "t"})
+    keeper.as_viewer(EVE).services.captures.mark_injected("codex", "s1", {theirs: "t"})
+    assert keeper.as_viewer(ADA).services.captures.injected("codex", "s1") == {mine: "m"}
+    assert keeper.as_viewer(EVE).services.captures.injected("codex", "s1") == {theirs: "t"}
+    keeper.as_viewer(EVE).services.captures.clear_injected("codex", "s1")
+    assert keeper.as_viewer(ADA).services.captures.injected("codex", "s1") == {mine: "m"}
     assert keeper.services.captures.injected("codex", "s1") == {}
 
 
