@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from cofio.cli import output
-from cofio.cli.install_wizard import CLIENTS, InstallWizard, WizardOutput, mark, short
+from cofio.cli.output import StepOutput, mark, short
 from cofio.cli.shared_options import CliContext, command
 from cofio.errors import CofioError, InvalidInput, Misconfigured
 from cofio.settings import Settings
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cofio.models.diagnostics import Check
 
 
+CLIENTS = ("claude-code", "codex", "openclaw", "cursor")
 PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
 
 
@@ -57,7 +58,9 @@ def install(session: CliContext, clients: tuple[str, ...], codex: bool, **option
     chosen = tuple(dict.fromkeys((*clients, *(["codex"] if codex else []))))
     if session.as_json or options["dry_run"]:
         options["yes"] = True
-    setup = InstallWizard(session, WizardOutput(silent=session.as_json), **options)
+    from cofio.cli.install_wizard import InstallWizard  # slow import
+
+    setup = InstallWizard(session, StepOutput(silent=session.as_json), **options)
     try:
         result = setup.run(chosen)
     except click.Abort:
@@ -93,7 +96,7 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
             files_by_client[name] = [
                 {"path": str(result.path), "state": result.state, "detail": result.detail} for result in results
             ]
-            _report_removed(WizardOutput(silent=session.as_json), results)
+            _report_removed(StepOutput(silent=session.as_json), results)
     provider = _clear_agent(session, names, problems)
     plugins = {name: plugin for name in names if (plugin := client.plugin_name(name, settings))}
     if session.as_json:
@@ -135,7 +138,7 @@ def _find_agent_variable(session: CliContext) -> str:
     return variable if session.settings.extract_provider in provider.AGENTS and variable.isupper() else ""
 
 
-def _report_removed(out: WizardOutput, results: Sequence[FileResult]) -> None:
+def _report_removed(out: StepOutput, results: Sequence[FileResult]) -> None:
     """Print one line per file, and one per folder for our own removed files."""
     words = {"taken out": "cofio's entries removed from", "kept": "kept:", "gone": "gone already:"}
     removals = Counter(result.path.parent for result in results if result.state == "removed")
@@ -172,7 +175,7 @@ def doctor(session: CliContext, hooks: str) -> None:
     from cofio.install import doctor as examining
     from cofio.models.diagnostics import Check
 
-    out, checks = WizardOutput(silent=session.as_json), []
+    out, checks = StepOutput(silent=session.as_json), []
     try:
         for check in examining.examine(session.settings, hooks):
             checks.append(check)
@@ -189,7 +192,7 @@ def doctor(session: CliContext, hooks: str) -> None:
         sys.exit(1)
 
 
-def _report_check(out: WizardOutput, check: Check) -> None:
+def _report_check(out: StepOutput, check: Check) -> None:
     sign = mark({"ok": True, "warning": None, "wrong": False}[check.state])
     out.line(f"{sign} {check.name}: {check.says}")
     if check.remedy and check.state != "ok":

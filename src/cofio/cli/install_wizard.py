@@ -6,64 +6,26 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
 from cofio.cli import output
+from cofio.cli.output import StepOutput, mark, short
 from cofio.cli.shared_options import CliContext
 from cofio.errors import CofioError, InvalidInput, Misconfigured, Unavailable
+from cofio.hooks import endpoint_file, launcher
+from cofio.install import checks, files, paths, plan, provider, shell_profile
+from cofio.install import clients as client
+from cofio.install.manifest import NAME, Manifest
+from cofio.install.plan import FileResult, InstallPlan
+from cofio.install.provider import Choice
+from cofio.server import daemon
+from cofio.server.backfill import find
 from cofio.settings import Settings
 
-if TYPE_CHECKING:
-    from cofio.install.plan import FileResult, InstallPlan
-    from cofio.install.provider import Choice
-
-CLIENTS = ("claude-code", "codex", "openclaw", "cursor")
-PROVIDERS = ("anthropic", "openai", "ollama", "skip")
 _TITLE = "cofio: automatic memory layer setup"
-
-
-@dataclass
-class WizardOutput:
-    """Output of the setup in four steps; silent if a program reads it."""
-
-    silent: bool = False
-
-    def line(self, text: str = "") -> None:
-        if not self.silent:
-            click.echo(output.safe(text))
-
-    def begin(self, text: str) -> None:
-        """Print the beginning of a line."""
-        if not self.silent:
-            click.echo(output.safe(text + "... "), nl=False)
-
-    def end(self, good: bool, text: str = "") -> None:
-        self.line(f"{mark(good)} {text}".rstrip())
-
-
-def mark(good: bool | None) -> str:
-    """Return a tick, a cross, or a warning sign; ASCII if the terminal cannot show them."""
-    signs = {True: "✓", False: "✗", None: "!"} if _can_show("✓✗") else {True: "ok", False: "FAILED", None: "!"}
-    return signs[good]
-
-
-def _can_show(signs: str) -> bool:
-    try:
-        signs.encode(getattr(sys.stdout, "encoding", None) or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def short(path: Path) -> str:
-    """Return the path with ~ for the user's home folder."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except (ValueError, RuntimeError):
-        return str(path)
 
 
 @dataclass
@@ -71,7 +33,7 @@ class InstallWizard:
     """The setup in four steps. Everything is decided and tested before the first file is written."""
 
     session: CliContext
-    out: WizardOutput
+    out: StepOutput
     yes: bool
     provider: str | None
     provider_key: str | None
@@ -105,13 +67,13 @@ class InstallWizard:
     # ── clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _choose_clients(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
-        from cofio.install import paths
-
         if chosen:
             return chosen
         clients = paths.installed_clients(self.settings)
         if not clients:
-            raise InvalidInput("No supported client was found on this machine.", f"Name one: {', '.join(CLIENTS)}.")
+            raise InvalidInput(
+                "No supported client was found on this machine.", f"Name one: {', '.join(paths.CLIENTS)}."
+            )
         if not self.yes:
             accepted = [client for client in clients if click.confirm(f"Set up {paths.CALLED[client]}?", default=True)]
             self.out.line()
@@ -124,8 +86,6 @@ class InstallWizard:
     # ── 1: the service ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_service(self) -> dict[str, Any]:
-        from cofio.server import daemon
-
         self.out.begin("[1/4] Checking the service")
         state = daemon.status(self.settings)
         started = False
@@ -189,8 +149,6 @@ class InstallWizard:
         return not self.provider or bool(choice and choice.key_name)
 
     def _ask_choice(self) -> Choice | None:
-        from cofio.install import provider
-
         name = self.provider or self._ask_provider()
         if name is None or name == provider.SKIP:
             self.out.line(f"  {provider.CHOICES[provider.SKIP]}")
@@ -203,8 +161,6 @@ class InstallWizard:
 
     def _ask_provider(self) -> str | None:
         """Ask for the provider; without questions, return the configured one."""
-        from cofio.install import provider
-
         current = self.settings.extract_provider.lower()
         if self.yes:
             return current or None
@@ -219,8 +175,6 @@ class InstallWizard:
         return names[int(answer) - 1]
 
     def _ask_key(self, choice: Choice) -> str:
-        from cofio.install import provider
-
         if self.provider_key == "-":
             return sys.stdin.readline().strip()
         if self.provider_key or self.yes:
@@ -230,8 +184,6 @@ class InstallWizard:
         return str(click.prompt(label, default=choice.key, hide_input=True, show_default=False)).strip()
 
     def _test(self, choice: Choice) -> str:
-        from cofio.install import provider
-
         self.out.begin(f"  Testing {provider.CALLED[choice.provider]}")
         problem = provider.test_choice(self.settings, choice)
         self.out.end(not problem, problem or f"({choice.uses})")
@@ -240,10 +192,6 @@ class InstallWizard:
     # ── 3: the hooks ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _make_plans(self, clients: Sequence[str], choice: Choice | None) -> list[InstallPlan]:
-        from cofio.install import clients as client
-        from cofio.install import paths, plan, shell_profile
-        from cofio.install.manifest import Manifest
-
         mcp = not self.no_mcp and paths.can_serve()
         options = client.InstallOptions(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
         plans = [client.plan_install(name, self.settings, options) for name in clients]
@@ -261,9 +209,6 @@ class InstallWizard:
         return {name: value for name, value in variables.items() if value} | (choice.variables() if choice else {})
 
     def _show(self, plans: Sequence[InstallPlan], choice: Choice | None) -> dict[str, Any]:
-        from cofio.install import plan
-        from cofio.install.manifest import Manifest
-
         self.out.line("\n[3/4] These files would be written:")
         record = Manifest.load(self.settings.home)
         for install_plan in plans:
@@ -291,10 +236,6 @@ class InstallWizard:
 
     def _list_home_files(self, choice: Choice | None, writes_clients: bool) -> list[Path]:
         """Return the files in the home folder that would be written, except those that a starting service writes."""
-        from cofio.hooks import endpoint_file, launcher
-        from cofio.install import checks, provider
-        from cofio.install.manifest import NAME
-
         home = self.settings.home
         has_new_choice = bool(choice and not provider.is_written(self.settings, choice))
         needs = {
@@ -307,18 +248,10 @@ class InstallWizard:
 
     def _has_endpoint_file(self) -> bool:
         """Return whether hooks already have the address of the remote service."""
-        from cofio.hooks import endpoint_file
-        from cofio.install import files
-
         lines = (files.read(self.settings.home / endpoint_file.NAME) or b"").decode(errors="replace").splitlines()
         return lines[:2] == [self.settings.service_url, self.settings.api_key]
 
     def _write(self, plans: Sequence[InstallPlan], choice: Choice | None, state: dict[str, Any]) -> None:
-        from cofio.hooks import launcher
-        from cofio.install import clients as client
-        from cofio.install import plan
-        from cofio.install.manifest import Manifest
-
         self.out.line()
         if launcher.write(self.settings.home) is None:
             raise Misconfigured(f"{self.settings.home} cannot be written.", "Check its permissions, or set COFIO_HOME.")
@@ -334,9 +267,6 @@ class InstallWizard:
 
     def _configure_remote(self) -> None:
         """Configure hooks and other commands of this home for a remote service."""
-        from cofio.hooks import endpoint_file
-        from cofio.install import provider
-
         settings = self.settings
         if settings.url:
             deadlines = (settings.hook_recall_timeout_ms, settings.hook_capture_timeout_ms)
@@ -347,15 +277,11 @@ class InstallWizard:
 
     def _find_unsaved_address(self) -> dict[str, str]:
         """Return URL and key of a remote service that config.toml does not contain yet: not only hooks use them."""
-        from cofio.install import provider
-
         settings, file_settings = self.settings, provider.in_file(self.settings)
         address = {"url": settings.url, "api_key": settings.api_key} if settings.url else {}
         return {name: value for name, value in address.items() if value and value != getattr(file_settings, name)}
 
     def _save_choice(self, choice: Choice | None) -> bool:
-        from cofio.install import provider
-
         if choice is None or provider.is_written(self.settings, choice):
             return False
         path = provider.write(self.settings, choice)
@@ -363,8 +289,6 @@ class InstallWizard:
         return True
 
     def _report_files(self, install_plan: InstallPlan, results: Sequence[FileResult]) -> None:
-        from cofio.install import paths
-
         label = paths.CALLED.get(install_plan.client, "Your shell")
         if install_plan.folder:
             content = "the plugin" if install_plan.client == "openclaw" else "hooks"
@@ -387,8 +311,6 @@ class InstallWizard:
 
     def _restart(self, state: dict[str, Any]) -> None:
         """Restart a service of this machine so that it reads the new settings, if that is allowed."""
-        from cofio.server import daemon
-
         if not state["pid"] or not state["answering"] or self.no_start:
             if state["answering"]:
                 self.out.line("      The service reads the new settings at its next start.")
@@ -406,8 +328,6 @@ class InstallWizard:
     # ── 4: done ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _finish(self, choice: Choice | None) -> None:
-        from cofio.install import paths, provider
-
         reads = choice.provider if choice else self.settings.extract_provider.lower()
         learns = provider.CALLED.get(reads, "patterns, no model")
         self.out.line("\n[4/4] Done!\n")
@@ -426,8 +346,6 @@ class InstallWizard:
     def _offer_backfill(self) -> None:
         """Report the number of transcripts found; offer to learn from them now if a user is present."""
         from cofio.cli.backfill import backfill
-        from cofio.install import paths
-        from cofio.server.backfill import find
 
         transcripts, _ = find({client: paths.home_of(client, self.settings) for client in ("claude-code", "codex")})
         if not transcripts:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -176,6 +177,47 @@ def _parse_length(value: str) -> timedelta | None:
         return None
     unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[match[2]]
     return timedelta(**{unit: int(match[1])})
+
+
+@dataclass
+class StepOutput:
+    """Output of the setup in four steps; silent if a program reads it."""
+
+    silent: bool = False
+
+    def line(self, text: str = "") -> None:
+        if not self.silent:
+            click.echo(safe(text))
+
+    def begin(self, text: str) -> None:
+        """Print the beginning of a line."""
+        if not self.silent:
+            click.echo(safe(text + "... "), nl=False)
+
+    def end(self, good: bool, text: str = "") -> None:
+        self.line(f"{mark(good)} {text}".rstrip())
+
+
+def mark(good: bool | None) -> str:
+    """Return a tick, a cross, or a warning sign; ASCII if the terminal cannot show them."""
+    signs = {True: "✓", False: "✗", None: "!"} if _can_show("✓✗") else {True: "ok", False: "FAILED", None: "!"}
+    return signs[good]
+
+
+def _can_show(signs: str) -> bool:
+    try:
+        signs.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def short(path: Path) -> str:
+    """Return the path with ~ for the user's home folder."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
 
 
 class ProgressBar:
