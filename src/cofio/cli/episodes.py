@@ -55,7 +55,4 @@ def purge(session: CliContext, episode_id: int, yes: bool) -> None:
         if not session.is_confirmed(f"Erase episode {episode_id} of {episode.at[:10]} permanently?", yes=yes):
             return
         memories.purge_episode(episode_id)
-    if session.as_json:
-        output.document({"id": episode_id, "action": "purge"})
-    else:
-        output.say(f"Episode {episode_id} is erased.")
+    session.print_sentence({"id": episode_id, "action": "purge"}, f"Episode {episode_id} is erased.")

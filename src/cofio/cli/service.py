@@ -94,12 +94,9 @@ def down(session: CliContext, force: bool) -> None:
     from cofio.server import daemon
 
     instance = daemon.down(session.settings, force=force)
-    if session.as_json:
-        output.document({"stopped": instance is not None, "pid": instance.pid if instance else None})
-    elif instance:
-        output.say(f"The service (pid {instance.pid}) has stopped.")
-    else:
-        output.say("No service runs for this store.")
+    pid = instance.pid if instance else None
+    sentence = f"The service (pid {pid}) has stopped." if instance else "No service runs for this store."
+    session.print_sentence({"stopped": instance is not None, "pid": pid}, sentence)
 
 
 @command("status", "cofio status", "cofio status --json", "cofio --url http://memory.example:8900 status")

@@ -106,6 +106,10 @@ class CliContext:
         else:
             output.say(empty)
 
+    def print_sentence(self, document: Any, sentence: str) -> None:
+        """Print a document as JSON if asked for, else a sentence."""
+        output.document(document) if self.as_json else output.say(sentence)
+
     def is_confirmed(self, question: str, *, yes: bool) -> bool:
         """Ask for confirmation, unless `yes`; return the answer, and say so if nothing is changed."""
         if yes:

@@ -113,10 +113,9 @@ def reembed(session: CliContext, missing: bool) -> None:
             embeddings.build_token_embeddings(bar.move_to)
         keeper.services.episodes.index_missing()
         keeper.services.episodes.embed_missing()
-    if session.as_json:
-        output.document({"embedded": number, "embedder": session.settings.embedder})
-    else:
-        output.say(f"{output.count(number, 'memory', 'memories')} embedded with {session.settings.embedder}.")
+    embedder = session.settings.embedder
+    sentence = f"{output.count(number, 'memory', 'memories')} embedded with {embedder}."
+    session.print_sentence({"embedded": number, "embedder": embedder}, sentence)
 
 
 @command_group("config", "cofio config", "cofio config set port 9000", "cofio config path", invoke_without_command=True)

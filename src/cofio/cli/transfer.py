@@ -71,10 +71,8 @@ def export(session: CliContext, file: str, vectors: bool, force: bool) -> None:
         row_numbers: list[int] = []
         with output.progress("Exporting", number + 1, hidden=session.as_json) as bar:
             size = write(_count_lines(lines, bar, row_numbers), Path(file).expanduser(), force=force)
-    if session.as_json:
-        output.document({"path": file, "memories": number, "knowledge": len(row_numbers), "bytes": size})
-    else:
-        output.say(f"{_format_counts(number, len(row_numbers))} exported to {file}.")
+    document = {"path": file, "memories": number, "knowledge": len(row_numbers), "bytes": size}
+    session.print_sentence(document, f"{_format_counts(number, len(row_numbers))} exported to {file}.")
 
 
 def _count_lines(lines: Iterable[str], bar: output.ProgressBar, row_numbers: list[int]) -> Iterator[str]:

@@ -382,7 +382,7 @@ class ListingRequest(ScopeFields):
 
 
 class MapRequest(ScopeFields):
-    most: Annotated[int, Meta(ge=1, le=MOST_DOTS, description="Maximum number of memories, newest first.")] = MOST_DOTS
+    limit: Annotated[int, Meta(ge=1, le=MOST_DOTS, description="Maximum number of memories, newest first.")] = MOST_DOTS
 
 
 class DeleteAllRequest(RequestModel, kw_only=True):
