@@ -180,11 +180,11 @@ def test_a_search_without_a_hit_says_so_and_is_no_error(cofio: Cofio) -> None:
 def test_search_says_when_nothing_fits_well(cofio: Cofio) -> None:
     cofio.lines("add", "The auth bug was a missing cookie flag")
     weak = cofio("search", "bananas")
-    assert "Nothing fits well" in weak.stderr
+    assert "No memory matches well" in weak.stderr
     assert "weak" in weak.stdout
     assert cofio.json("search", "bananas")["poor_match"] is True
     strong = cofio("search", "the auth bug was a missing cookie flag")
-    assert "Nothing fits well" not in strong.stderr
+    assert "No memory matches well" not in strong.stderr
     assert "strong" in strong.stdout
     assert cofio.json("search", "missing cookie flag")["results"][0]["strength"] == "strong"
 

@@ -169,11 +169,11 @@ def test_one_row_is_shown_with_its_history(known: Cofio) -> None:
 def test_where_nothing_fires_it_is_told_whether_anything_could(cofio: Cofio) -> None:
     cofio.lines("knowledge", "threshold", "db", "lag", "above", "30s")
     check = ("knowledge", "check", "db")
-    assert cofio(*check, "lag", "20s").stderr == "No threshold fires: db/lag 20s.\n"
+    assert cofio(*check, "lag", "20s").stderr == "No threshold is crossed: db/lag 20s.\n"
     assert "db/lag: above 30s has another unit" in cofio(*check, "lag", "45000ms").stderr
     assert "No threshold exists for that metric" in cofio(*check, "lagg", "45s").stderr
     cofio.lines("knowledge", "threshold", "*", "lagg", "above", "60s")
-    assert cofio(*check, "lagg", "45s").stderr == "No threshold fires: db/lagg 45s.\n"
+    assert cofio(*check, "lagg", "45s").stderr == "No threshold is crossed: db/lagg 45s.\n"
 
 
 def test_a_unit_stays_until_another_or_none_is_named(cofio: Cofio) -> None:
@@ -189,7 +189,7 @@ def test_a_value_is_checked(known: Cofio) -> None:
     ]
     quiet = known("knowledge", "check", "AAPL", "volume", "4M")
     assert (quiet.exit_code, quiet.stdout) == (0, "")
-    assert "No threshold fires: AAPL/volume 4000000" in quiet.stderr
+    assert "No threshold is crossed: AAPL/volume 4000000" in quiet.stderr
     assert known.json("knowledge", "check", "AAPL", "volume", "4M") == {"firing": []}
 
 
@@ -246,7 +246,7 @@ def test_a_verdict_may_wait(known: Cofio) -> None:
     waiting = known("knowledge", "feedback", "AAPL monday", "confirmed", "--about", REF, "--later")
     assert waiting.stdout == ""
     assert "cofio knowledge process" in waiting.stderr
-    assert rows(known.lines("knowledge", "list", "feedback"))[0][4] == "waits"
+    assert rows(known.lines("knowledge", "list", "feedback"))[0][4] == "pending"
     [[ref, *_]] = rows(known.lines("knowledge", "process"))
     assert ref == REF
     assert "no pending verdicts" in known("knowledge", "process").stderr
