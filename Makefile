@@ -82,7 +82,7 @@ results: setup ## every measure in turn, hours in all, into docs/results: make r
 evals: setup ## the tables that chose the defaults, on data of your own: make evals DATA=folder
 	@$(BIN)/python -m evals.fusion $(DATA)/retrieval/locomo-dev.jsonl
 	@$(BIN)/python -m evals.recall $(DATA)/retrieval/locomo-dev.jsonl
-	@$(BIN)/cofio eval decisions $(DATA)/pairs/sick-train.jsonl $(DATA)/pairs/beam-updates-dev.jsonl
+	@$(BIN)/python -m evals.decisions $(DATA)/pairs/sick-train.jsonl $(DATA)/pairs/beam-updates-dev.jsonl
 	@$(BIN)/python -m evals.ablation
 	@$(BIN)/python -m evals.oracle
 	@$(BIN)/python -m evals.recorded

@@ -32,7 +32,6 @@ import cofio
 from bench import measure
 from bench.vectors import ANCHORS, Material
 from cofio.errors import CofioError
-from cofio.evaluation import plots
 from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.hooks import launcher, run_log
 from cofio.install import claude_code, codex
@@ -40,6 +39,7 @@ from cofio.models.memory import Fact
 from cofio.ports import Embedder
 from cofio.providers import embedders
 from cofio.settings import Settings
+from evals import plots
 
 BARE, TRUE = "python -I -S -c pass", "/bin/true"
 PROMPT, ANSWER, START, END = "a prompt: recall", "an answer: capture", "a session starts: recall", "a session ends"

@@ -26,10 +26,10 @@ from typing import Any
 from bench import measure
 from bench.vectors import ANCHORS, Material
 from cofio.errors import CofioError
-from cofio.evaluation import plots
 from cofio.ports import Embedder
 from cofio.providers import embedders
 from cofio.settings import Settings
+from evals import plots
 
 _RESULTS = Path(__file__).parent / "results"
 _SIDES = ("ours", "plain")

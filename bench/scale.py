@@ -33,12 +33,12 @@ from bench.bandwidth import DIMENSION
 from bench.server import database
 from bench.vectors import ANCHORS, Material
 from cofio.errors import CofioError
-from cofio.evaluation import plots
 from cofio.evaluation.metrics import Figure
 from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.ports import Embedder
 from cofio.providers import embedders
 from cofio.settings import Settings
+from evals import plots
 
 SIZES = (1_000, 10_000, 100_000)
 SIDES = {"ours": "cofio, a file", "served": "cofio, PostgreSQL", "plain": "plain FTS5 and NumPy"}

@@ -4,10 +4,9 @@
 
 Each row leaves one part out: the wording of the patterns, one guard of the comparer, or the judgement model as a whole,
 which leaves patterns and words. Streams are learned and queried as by `cofio eval streams`. Turns are learned one by
-one into an empty store; a fact counts as found if the result carries it (`labelled_turns.carries`). Pairs are
-decided as by
-`cofio eval pairs`. The last columns count the turns and pairs whose result differs from that of the complete system: a
-part that changes none has no effect on this data.
+one into an empty store; a fact counts as found if the result states it (`statements.states_fact`). Pairs are decided as
+by `cofio eval pairs`. The last columns count the turns and pairs whose result differs from that of the complete system:
+a part that changes none has no effect on this data.
 
 The second table covers statements that no author writes: small edits of the memories in the pairs (`evals/edits.py`).
 It has the share of edits taken for repetitions, and of rows about another identifier that replace the memory.
@@ -30,9 +29,9 @@ from cofio import bootstrap
 from cofio.errors import CofioError
 from cofio.evaluation import relations, spans, streams
 from cofio.evaluation.datasets import Conversation, remembered
-from cofio.evaluation.labelled_turns import carries
 from cofio.evaluation.metrics import share
 from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.evaluation.statements import states_fact
 from cofio.ingest.extract import by_judgement, patterns
 from cofio.ingest.reconcile import compare
 from cofio.judgement.model import LocalJudge
@@ -152,7 +151,7 @@ def _without(name: str) -> Iterator[None]:
 def _read(turns: Sequence[spans.QuotedTurn], settings: Settings, embedder: Embedder) -> list[str]:
     """Return the facts found in each turn, learned separately; "" for none."""
     with remembered(Conversation("", (), ()), settings, embedder=embedder) as keeper:
-        learned = [keeper.learn([{"role": turn.role, "content": turn.said}], dry_run=True) for turn in turns]
+        learned = [keeper.learn([{"role": turn.role, "content": turn.text}], dry_run=True) for turn in turns]
     return [
         "\n".join(each.text for sentence in one.sentences for each in sentence.found if not each.tentative)
         for one in learned
@@ -162,7 +161,7 @@ def _read(turns: Sequence[spans.QuotedTurn], settings: Settings, embedder: Embed
 def _of_turns(turns: Sequence[spans.QuotedTurn], texts: Sequence[str]) -> list[float]:
     """Return the share of the facts found, and of the turns without a fact of which one is kept."""
     told = [
-        carries(text, fact.text) or carries(text, fact.quote or fact.text)
+        states_fact(text, fact.text) or states_fact(text, fact.quote or fact.text)
         for turn, text in zip(turns, texts, strict=True)
         for fact in turn.facts
     ]
@@ -174,10 +173,10 @@ def _decide(
     pairs: Sequence[relations.LabelledPair], settings: Settings, embedder: Embedder
 ) -> list[relations.RelationOutcome]:
     if settings.judge:
-        return relations.decided(pairs, compare.JudgedComparer(LocalJudge()), [0.0] * len(pairs))
-    said = embedder.embed([pair.said for pair in pairs], "document")
+        return relations.decide(pairs, compare.JudgedComparer(LocalJudge()), [0.0] * len(pairs))
+    said = embedder.embed([pair.statement for pair in pairs], "document")
     known = embedder.embed([pair.memory for pair in pairs], "document")
-    return relations.decided(pairs, compare.WordComparer(settings.dedup_threshold), (said * known).sum(axis=1).tolist())
+    return relations.decide(pairs, compare.WordComparer(settings.dedup_threshold), (said * known).sum(axis=1).tolist())
 
 
 def _of_edits(edits: Mapping[str, Sequence[tuple[str, str]]]) -> list[Cell]:
@@ -192,9 +191,9 @@ def _of_edits(edits: Mapping[str, Sequence[tuple[str, str]]]) -> list[Cell]:
 
 def _of_pairs(outcomes: Sequence[relations.RelationOutcome]) -> list[Cell]:
     """Return the share of changes found, of false overwrites, and macro-F1."""
-    figures = relations.RelationFigures.of(outcomes)
-    changes, overwrites = figures.changes_found, figures.false_overwrites
-    return [changes and changes.value, overwrites and overwrites.value, figures.macro_f1]
+    figures = relations.compute_figures(outcomes)
+    changes, overwrites = figures["changes_found"], figures["false_overwrites"]
+    return [changes and changes.value, overwrites and overwrites.value, figures["macro_f1"]]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 An experiment that nothing depends on: `make eval-llm` downloads what it needs. Three parts, each on temporary stores:
 
     path       capture ─ inbox ─ worker ─ gate ─ model ─▶ facts ─ model ─▶ decisions ─▶ store ─ search, recall
-    decisions  the cases of `cofio eval decisions`: decisions of the model, compared with the rules
+    decisions  the cases of `python -m evals.decisions`: decisions of the model, compared with the rules
     turns      labelled turns that the gate passes to a model, compared with the results without one
 
 The figures hold for the model that was used. The duration depends on the machine: two idle cores take about 40 minutes.
@@ -29,18 +29,18 @@ from typing import Any
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import CofioError, Unavailable
-from cofio.evaluation import decisions
-from cofio.evaluation import turns as of_turns
-from cofio.evaluation.labelled_turns import LABELS, LabelledTurn, carries
-from cofio.evaluation.labelled_turns import read as read_turns
 from cofio.evaluation.metrics import SEED, Figure, difference, interval
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.evaluation.turns import TurnOutcome
+from cofio.evaluation.statements import states_fact
 from cofio.ports import LLM, Embedder
 from cofio.providers import embedders
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.settings import Settings
+from evals.decisions import measure as decisions
 from evals.llama import HOME, Asked, Given, LlamaServer, Server, Watched, running, speeds
+from evals.turns import labels, measure
+from evals.turns.labels import LABELS, LabelledTurn
+from evals.turns.measure import TurnOutcome
 
 ROOT = Path(__file__).resolve().parents[1]
 TURNS = ROOT / "evals" / "turns" / "turns.jsonl"
@@ -162,22 +162,22 @@ def both_ways(
     for turn in turns:
         if asked and time.monotonic() > until:
             break
-        alone += of_turns.learned([turn], replace(settings, extract_provider=""), embedder)
-        asked += of_turns.learned([turn], settings, embedder, llm)
+        alone += measure.learn([turn], replace(settings, extract_provider=""), embedder)
+        asked += measure.learn([turn], settings, embedder, llm)
     return alone, asked
 
 
 def invented(outcomes: Sequence[TurnOutcome]) -> int:
     """Return the number of stored texts whose words, numbers or names are in neither the turn nor the known facts."""
     return sum(
-        not carries(" ".join((outcome.turn.text, *outcome.turn.before)), text)
+        not states_fact(" ".join((outcome.turn.text, *outcome.turn.before)), text)
         for outcome in outcomes
         for text in outcome.stored
     )
 
 
 def decided(settings: Settings, embedder: Embedder, llm: LLM, cases: int) -> dict[str, Any]:
-    """Return the decisions about labelled pairs without and with the model, as reported by `cofio eval decisions`."""
+    """Return decisions about labelled pairs without and with the model, as `python -m evals.decisions` reports them."""
     report = decisions.evaluate([PAIRS], settings, llm, sample=cases, embedder=embedder)
     return dict(report.values["sets"][PAIRS.stem])
 
@@ -231,7 +231,7 @@ def evaluate(
     say(f"The way is gone: {len(llm.asked)} questions, {time.monotonic() - began:.0f} s. {way}")
     cases = decided(settings, embedder, llm, wanted.cases) if wanted.cases else {}
     say(f"The cases are decided: {len(llm.asked)} questions, {time.monotonic() - began:.0f} s.")
-    half = [turn for turn in read_turns(file) if turn.split == wanted.split]
+    half = [turn for turn in labels.read(file) if turn.split == wanted.split]
     handed = handed_over(half, settings, embedder)
     alone, asked = both_ways(drawn(handed, wanted.turns), settings, embedder, llm, until=began + 60.0 * wanted.minutes)
     seconds = time.monotonic() - began
@@ -313,7 +313,7 @@ def _values(found: Measured) -> dict[str, Any]:
             "without": _of_turns(found.alone),
             "with": _of_turns(found.asked),
             "difference": {name: each.as_dict() for name, each in differences(found.alone, found.asked).items()},
-            "per_turn": {each.turn.id: each.given for each in found.asked},
+            "per_turn": {each.turn.id: each.label for each in found.asked},
         },
         "questions": _of_questions(found.questions) | {"tokens_per_second": dict(found.speeds)},
         "seconds": round(found.seconds, 1),
@@ -323,8 +323,8 @@ def _values(found: Measured) -> dict[str, Any]:
 def _of_turns(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     return {
         "label_right": interval(_labels(outcomes)).as_dict(),
-        "kept": {name: each.as_dict() for name, each in of_turns.kept_or_not(outcomes, _is_kept).items()},
-        "facts": {name: each.as_dict() for name, each in of_turns.of_facts(outcomes).items()},
+        "kept": {name: each.as_dict() for name, each in measure.kept_or_not(outcomes, _is_kept).items()},
+        "facts": {name: each.as_dict() for name, each in measure.of_facts(outcomes).items()},
         "facts_stored": sum(len(outcome.stored) for outcome in outcomes),
         "invented": invented(outcomes),
         "overwrote": sum(outcome.overwrote for outcome in outcomes),
@@ -341,13 +341,13 @@ def differences(alone: Sequence[TurnOutcome], asked: Sequence[TurnOutcome]) -> d
 
 
 def _labels(outcomes: Sequence[TurnOutcome]) -> list[float]:
-    return [float(outcome.given == outcome.turn.label) for outcome in outcomes]
+    return [float(outcome.label == outcome.turn.label) for outcome in outcomes]
 
 
 def _told(outcomes: Sequence[TurnOutcome]) -> list[float]:
     """Return, by turn, the share of its facts that are stored; without facts 1 if nothing was stored."""
     return [
-        sum(carries(" ".join(outcome.stored), fact) for fact in outcome.turn.facts) / len(outcome.turn.facts)
+        sum(states_fact(" ".join(outcome.stored), fact) for fact in outcome.turn.facts) / len(outcome.turn.facts)
         if outcome.turn.facts
         else float(not outcome.stored)
         for outcome in outcomes
@@ -355,7 +355,7 @@ def _told(outcomes: Sequence[TurnOutcome]) -> list[float]:
 
 
 def _is_kept(outcome: TurnOutcome) -> bool:
-    return outcome.given != "skip"
+    return outcome.label != "skip"
 
 
 def _of_questions(asked: Sequence[Asked]) -> dict[str, Any]:
@@ -422,8 +422,8 @@ def _cases_table(cases: Mapping[str, Any]) -> Table:
 def _turns_table(found: Measured) -> Table:
     rows: list[list[Cell]] = []
     for way, outcomes in (("without a model", found.alone), ("with the model", found.asked)):
-        facts = of_turns.of_facts(outcomes)
-        kept = of_turns.kept_or_not(outcomes, _is_kept)
+        facts = measure.of_facts(outcomes)
+        kept = measure.kept_or_not(outcomes, _is_kept)
         rows.append(
             [
                 way,

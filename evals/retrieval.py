@@ -11,13 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cofio.errors import CofioError
 from cofio.evaluation import retrieval
 from cofio.evaluation.report import Report
 from cofio.ports import Embedder
+from evals.plots import COLOURS, Curve, linear
 
 TUNED_ON = "-dev"
 
@@ -31,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
     options = parser.parse_args(arguments)
     try:
-        report = evaluated(options.files, limit=options.limit)
+        report = evaluate(options.files, limit=options.limit)
     except CofioError as error:
         print(error, file=sys.stderr)
         return 2
@@ -43,49 +45,87 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def evaluated(files: Sequence[Path], *, limit: int | None = None, embedder: Embedder | None = None) -> Report:
+def evaluate(files: Sequence[Path], *, limit: int | None = None, embedder: Embedder | None = None) -> Report:
     """Return one report on all files."""
-    found = [retrieval.measured(file, limit=limit, embedder=embedder, progress=_Told(file)) for file in files]
-    several = len(found) > 1
-    values = [retrieval.values(each) for each in found]
-    named = [file.name for file in files]
+    measurements = [
+        retrieval.measure(file, limit=limit, embedder=embedder, progress=_Progress(file.name)) for file in files
+    ]
+    values = {one.file: retrieval.compute_values(one) for one in measurements}
+    several = len(values) > 1
     options = f" --limit {limit}" if limit else ""
     return Report(
         name="retrieval",
         title="Retrieval: how much of what answers a question is found",
-        command=f"python -m evals.retrieval {' '.join(named)}{options}",
-        says=[*(told for each in found for told in retrieval.says(each)), *tuned(files), retrieval.METHOD],
-        values={**values[0], **({"files": dict(zip(named, values, strict=True))} if several else {})},
-        tables=[table for each in found for table in retrieval.tables(each, f"{each.file}: " if several else "")],
-        plots=retrieval.plots(found),
+        command=f"python -m evals.retrieval {' '.join(values)}{options}",
+        says=[
+            *(paragraph for one in measurements for paragraph in retrieval.describe(one)),
+            *describe_tuning(files),
+            retrieval.METHOD,
+        ],
+        values={**values[files[0].name], **({"files": values} if several else {})},
+        tables=[
+            table
+            for name, figures in values.items()
+            for table in retrieval.list_tables(figures, f"{name}: " if several else "")
+        ],
+        plots=plot(values),
         ends=["[Measure it on your data](../how-to/measure.md): `cofio eval retrieval FILE`."],
     )
 
 
-def tuned(files: Sequence[Path]) -> list[str]:
+def plot(values_by_file: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the plots of evidence by tokens and of recall by time, with a line for each file and mode."""
+    lines = [
+        (f"{Path(file).stem}: {mode}" if len(values_by_file) > 1 else mode, figures)
+        for file, values in values_by_file.items()
+        for mode, figures in values["modes"].items()
+    ]
+    colours = [COLOURS[place % len(COLOURS)] for place in range(len(lines))]
+    curves = [
+        Curve(name, colour, [(float(tokens), 100 * one.value) for tokens, one in figures["evidence_within"].items()])
+        for (name, figures), colour in zip(lines, colours, strict=True)
+    ]
+    dots = [
+        Curve(name, colour, [(figures["p50_ms"], 100 * figures["r@10"])])
+        for (name, figures), colour in zip(lines, colours, strict=True)
+        if figures["p50_ms"] is not None
+    ]
+    slowest = max(dot.points[0][0] for dot in dots)
+    most = max(budget for curve in curves for budget, _ in curve.points)
+    return {
+        "retrieval-tokens": linear(
+            "Evidence within tokens", "tokens put in", "% of the evidence", curves, within=(0, most, 0, 100)
+        ),
+        "retrieval-time": linear(
+            "Found by time", "ms a question (p50)", "R@10, %", dots, within=(0, 1.2 * slowest, 0, 100)
+        ),
+    }
+
+
+def describe_tuning(files: Sequence[Path]) -> list[str]:
     """Return a sentence for each file on whether it was used for tuning."""
-    said = []
+    sentences = []
     for file in files:
         if file.stem.endswith(TUNED_ON):
-            said.append(
+            sentences.append(
                 f"{file.name} is the development file: the weights of the search and the least score of recall were"
                 " chosen on it. Expect somewhat less on data that chose nothing."
             )
         else:
-            said.append(f"Nothing was chosen on {file.name}.")
-    return said
+            sentences.append(f"Nothing was chosen on {file.name}.")
+    return sentences
 
 
-class _Told:
+class _Progress:
     """Progress on stderr, at every tenth."""
 
-    def __init__(self, file: Path) -> None:
-        self._name = file.name
-        self._told = 0
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._printed = 0
 
     def __call__(self, done: int, total: int) -> None:
-        if (tenths := 10 * done // total) > self._told:
-            self._told = tenths
+        if (tenths := 10 * done // total) > self._printed:
+            self._printed = tenths
             print(f"{self._name}: {10 * tenths} %", file=sys.stderr, flush=True)
 
 

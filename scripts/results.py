@@ -181,7 +181,7 @@ MEASURES = (
         "devmem",
         "DevMemBench",
         "answers about coding sessions among ten hits",
-        "cofio",
+        "evals.devmem",
         15,
         ("outside",),
         (
@@ -191,13 +191,12 @@ MEASURES = (
                 beside=(("facts and episodes", "facts and episodes/one_hit"), ("in one message", "said")),
             ),
         ),
-        ("eval", "devmem"),
     ),
     Measure(
         "decisions",
         "Decisions",
         "add, update, delete or nothing: what becomes of a fact beside what is known",
-        "cofio",
+        "evals.decisions",
         45,
         ("pairs/sick-train.jsonl", "pairs/beam-updates-dev.jsonl"),
         (
@@ -211,7 +210,7 @@ MEASURES = (
                 beside=(("the cosine alone", "duplicates/sick-train/recall_at_5_leak/cosine"),),
             ),
         ),
-        ("eval", "decisions", "--sample", "1000"),
+        ("--sample", "1000"),
     ),
     Measure(
         "peers",

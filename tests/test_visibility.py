@@ -58,7 +58,7 @@ from cofio.models.memory import (
     Viewer,
 )
 from cofio.ports import KnowledgeTables, Store
-from cofio.server.mcp.tool_handlers import Caller as Asking
+from cofio.server.mcp.caller import Caller as Asking
 from cofio.server.mcp.tools import answer
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.scoped import ScopedStore
@@ -280,7 +280,7 @@ class Filled:
 
     def episodes(self) -> list[Episode]:
         """Every episode."""
-        return [episode.episode for episode in self.store.carrying.episodes(0, 1_000)]
+        return [episode.episode for episode in self.store.snapshots.episodes(0, 1_000)]
 
     def rows(self) -> list[Knowledge]:
         """All that is known of a domain."""
@@ -323,7 +323,7 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
     yield "patterns", seen.detect_cross_agent_patterns(min_occurrences=1)
     yield "team", seen.get_team_facts()
     yield "overview", seen.dashboard.overview()
-    yield "dots", seen.services.access.store.pictures.dots(Scope(), 100, 1_000)
+    yield "dots", seen.services.access.store.dashboard.dots(Scope(), 100, 1_000)
     yield "changes", seen.changes(limit=100)
     yield "duplicates", seen.find_duplicates(threshold=0.5)
     yield "all", seen.services.memories.plan_delete_all()
@@ -367,7 +367,7 @@ def told_of_episodes(seen: Keeper, ids: Sequence[int], episodes: Sequence[int]) 
 def told_of_domain(domain: KnowledgeTables, ids: Sequence[int], words: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Everything that a store tells of what is known of a domain."""
     yield "naming", domain.naming(["vault", "volume", *words])
-    yield "told by", domain.told_by(ids)
+    yield "told by", domain.stated_by(ids)
     yield "counts", domain.counts()
     for table in TABLES:
         yield f"rows of {table}", domain.rows(table)
@@ -507,7 +507,7 @@ def test_all_that_may_be_seen_is_found(make: Callable[[Path], Any], deeds: list[
         told_of = seen.dashboard.overview()
         assert sum(each.count for each in told_of.arrived) == told_of.live == len(live)
         for most in (1, 100):
-            dots = seen.services.access.store.pictures.dots(Scope(), most, 9)
+            dots = seen.services.access.store.dashboard.dots(Scope(), most, 9)
             assert (list(dots.ids), dots.total) == (sorted(live, reverse=True)[:most], len(live))
         lines = [json.loads(line) for line in seen.export_lines()]
         everything = store.keeper.list(limit=1_000, include_archived=True).memories

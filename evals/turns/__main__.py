@@ -10,8 +10,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from cofio.evaluation import turns
-from cofio.evaluation.labelled_turns import SPLITS
+from evals.turns import measure
+from evals.turns.labels import SPLITS
 
 FILE = Path(__file__).with_name("turns.jsonl")
 
@@ -21,11 +21,11 @@ def main() -> int:
     parser.add_argument("file", nargs="?", type=Path, default=FILE)
     parser.add_argument("--split", choices=SPLITS, default="")
     parser.add_argument("--write", type=Path, metavar="FOLDER")
-    given = parser.parse_args()
-    report = turns.evaluate(given.file, split=given.split)
+    options = parser.parse_args()
+    report = measure.evaluate(options.file, split=options.split)
     report = replace(report, command="python -m evals.turns")
     print(report.text())
-    for path in report.write(given.write) if given.write else ():
+    for path in report.write(options.write) if options.write else ():
         print(f"Wrote {path}.")
     return 0
 

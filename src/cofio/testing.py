@@ -165,13 +165,13 @@ class MemoryStore:
         self.inbox = FakeInbox(self._changing, clock)
         self.runs = FakeRuns(clock)
         self.llm_calls = FakeLLMCalls(self._calling, clock)
-        self.uses = FakeUsageQueries(self)
-        self.carrying = FakeSnapshots(self._holding)
+        self.usage = FakeUsageQueries(self)
+        self.snapshots = FakeSnapshots(self._holding)
         self.keys = FakeKeys(clock)
         self.notes = FakeNotes(clock)
         self.domain = FakeKnowledgeTables(self._knowing)
-        self.pictures = FakeDashboardQueries(self._holding, self._inside)
-        self.readings = FakeTokenEmbeddings(lambda: self._tables.memories)
+        self.dashboard = FakeDashboardQueries(self._holding, self._inside)
+        self.token_embeddings = FakeTokenEmbeddings(lambda: self._tables.memories)
         self.episodes = FakeEpisodes(self._holding)
 
     def apply(

@@ -1,4 +1,4 @@
-"""The bench at a size that takes seconds: every figure is there, and nothing is said about how fast."""
+"""The benchmark on a small store: every figure is present. Speed is not checked."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from bench import corpus, measure, run, vectors
 from cofio.errors import Misconfigured
-from cofio.evaluation import plots
 from cofio.testing import HashEmbedder
+from evals import plots
 
 SIZE = 300
 EFFORT = measure.Effort(prompts=12, warming=4, rounds=2, adds=10, batch=40, bulk=40, openings=1)
@@ -25,42 +25,40 @@ EFFORT = measure.Effort(prompts=12, warming=4, rounds=2, adds=10, batch=40, bulk
 def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("bench")
     yield run.measured([SIZE], HashEmbedder(64), EFFORT, anchors=150, folder=folder)
-    assert not list(folder.iterdir())  # a run leaves nothing behind
+    assert not list(folder.iterdir())  # a run removes its files
 
 
-def test_every_figure_is_there_for_both_sides_with_its_ratio(results: dict[str, Any]) -> None:
+def test_every_figure_is_present_for_both_sides_with_its_ratio(results: dict[str, Any]) -> None:
     figures = results["sizes"][str(SIZE)]
-    for each in run.MEASURES:
-        ours, plain = figures["ours"][each.ours], figures["plain"][each.plain or each.ours]
-        assert ours > 0
+    for figure in run.MEASURES:
+        own, plain = figures["ours"][figure.ours], figures["plain"][figure.plain or figure.ours]
+        assert own > 0
         assert plain > 0
-        assert figures["ratio"][f"{each.ours} / {each.plain or each.ours}"] == pytest.approx(ours / plain)
+        assert figures["ratio"][f"{figure.ours} / {figure.plain or figure.ours}"] == pytest.approx(own / plain)
     assert figures["ours"]["search_samples"] == EFFORT.prompts * EFFORT.rounds
     assert figures["ours"]["recall_at_10"] == 1.0  # a small index is searched exactly
 
 
-def test_the_results_are_saved_as_json_with_the_bars_and_as_a_plot_that_is_xml(
-    results: dict[str, Any], tmp_path: Path
-) -> None:
+def test_results_are_saved_as_json_and_plot(results: dict[str, Any], tmp_path: Path) -> None:
     run.save(results, tmp_path / "new" / "latest.json")
     saved = json.loads((tmp_path / "new" / "latest.json").read_text(encoding="utf-8"))
     assert {"at", "machine", "notes", "seconds", "sizes", "bars"} <= saved.keys()
-    assert all(each.startswith("not measured") for each in saved["bars"])
+    assert all(result.startswith("not measured") for result in saved["bars"])
     root = ElementTree.fromstring((tmp_path / "new" / "latest.svg").read_text(encoding="utf-8"))
-    texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"cofio, p50", "plain, p95", "memories", "milliseconds"} <= set(texts)
 
 
-def test_the_table_has_a_row_a_measure_and_warns_of_a_busy_machine(
+def test_table_has_a_row_per_measure_and_warns_of_a_busy_machine(
     results: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert len(run.table(results)) == 3 + len(run.MEASURES)
-    for load, warned in ((0.1, False), (3.0, True)):
+    for load, is_warned in ((0.1, False), (3.0, True)):
         run.show({**results, "machine": {**results["machine"], "load": load}})
-        assert ("trust the ratios" in capsys.readouterr().out) is warned
+        assert ("trust the ratios" in capsys.readouterr().out) is is_warned
 
 
-def test_a_bar_is_met_or_not_by_the_figure_at_its_size() -> None:
+def test_target_is_met_or_missed_at_its_size() -> None:
     results = {"sizes": {"10": {"ours": {"open_s": 0.5, "recall_at_10": 0.99}}}}
     assert run.Bar("opens fast", 10, "open_s", most=1).told(results) == "met: opens fast (0.5)"
     assert run.Bar("opens fast", 10, "open_s", most=0.5).told(results).startswith("not met")
@@ -68,79 +66,79 @@ def test_a_bar_is_met_or_not_by_the_figure_at_its_size() -> None:
     assert run.Bar("finds", 20, "recall_at_10", least=0.99).told(results).startswith("not measured")
 
 
-def test_facts_are_distinct_and_the_same_every_time_and_a_longer_corpus_begins_with_the_shorter() -> None:
-    said = corpus.facts(3_000)
-    texts = [each.text for each in said]
+def test_facts_are_distinct_deterministic_and_prefix_stable() -> None:
+    facts = corpus.facts(3_000)
+    texts = [item.text for item in facts]
     assert len(set(texts)) == 3_000
     assert texts[:500] == [fact.text for fact in corpus.facts(500)]
     assert all(corpus.SHORTEST <= len(text.split()) <= corpus.LONGEST for text in texts)
     assert not any("\t" in text or "\n" in text or "{" in text for text in texts)
 
 
-def test_prompts_are_distinct_and_the_same_every_time() -> None:
-    asked = corpus.prompts(360)
-    assert len(set(asked)) == 360
-    assert asked == corpus.prompts(360)
-    assert all(corpus.SHORTEST_PROMPT <= len(text.split()) <= corpus.LONGEST_PROMPT for text in asked)
-    assert not any("{" in text for text in asked)
+def test_prompts_are_distinct_and_deterministic() -> None:
+    prompts = corpus.prompts(360)
+    assert len(set(prompts)) == 360
+    assert prompts == corpus.prompts(360)
+    assert all(corpus.SHORTEST_PROMPT <= len(text.split()) <= corpus.LONGEST_PROMPT for text in prompts)
+    assert not any("{" in text for text in prompts)
 
 
-def test_mixtures_keep_the_mean_and_the_spread_of_the_real_vectors() -> None:
-    said = corpus.facts(2_000)
-    real = HashEmbedder(32).embed([each.text for each in said[:400]], "document")
-    made = np.empty((2_000, 32), np.float32)
-    vectors.mixed(said, real, [each.topic for each in said[:400]], made)
-    again = np.empty((2_000, 32), np.float32)
-    vectors.mixed(said, real, [each.topic for each in said[:400]], again)
-    assert np.array_equal(made, again)
-    assert np.allclose(np.linalg.norm(made, axis=1), 1, atol=1e-5)
-    assert (made @ made.T).mean() == pytest.approx(float((real @ real.T).mean()), abs=0.05)
-    assert made.std(axis=0).mean() == pytest.approx(float(real.std(axis=0).mean()), rel=0.1)
+def test_mixtures_keep_mean_and_spread_of_the_real_vectors() -> None:
+    facts = corpus.facts(2_000)
+    real = HashEmbedder(32).embed([fact.text for fact in facts[:400]], "document")
+    mixed = np.empty((2_000, 32), np.float32)
+    vectors.mixed(facts, real, [fact.topic for fact in facts[:400]], mixed)
+    second = np.empty((2_000, 32), np.float32)
+    vectors.mixed(facts, real, [fact.topic for fact in facts[:400]], second)
+    assert np.array_equal(mixed, second)
+    assert np.allclose(np.linalg.norm(mixed, axis=1), 1, atol=1e-5)
+    assert (mixed @ mixed.T).mean() == pytest.approx(float((real @ real.T).mean()), abs=0.05)
+    assert mixed.std(axis=0).mean() == pytest.approx(float(real.std(axis=0).mean()), rel=0.1)
 
 
-def test_exact_search_gives_the_cosine_of_the_last_of_the_nearest(tmp_path: Path) -> None:
+def test_exact_search_returns_the_cosine_of_the_kth_neighbour(tmp_path: Path) -> None:
     material = vectors.Material.make(tmp_path, HashEmbedder(32), count=200, asked=5, warming=2, anchors=50)
-    asked, warming, known = material.prompts()
-    assert (len(asked), len(warming)) == (5, 2)
+    prompts, warming, known = material.prompts()
+    assert (len(prompts), len(warming)) == (5, 2)
     cosines = np.sort(known[:5] @ material.vectors(0, 200).T, axis=1)
     assert np.allclose(material.exact(200, 10), cosines[:, -10])
     table = material.embedder(0, 200)
     assert np.array_equal(table.embed([material.said(7, 8)[0][1]], "document")[0], material.vectors(7, 8)[0])
 
 
-def test_percentiles_lie_between_neighbours() -> None:
+def test_percentiles_are_interpolated() -> None:
     assert measure.percentile([3, 1, 2], 0.5) == 2
     assert measure.percentile([1, 2], 0.5) == 1.5
     assert measure.percentile([7], 0.95) == 7
 
 
-def test_slow_work_is_cut_short_after_enough_of_it() -> None:
+def test_slow_work_is_stopped_after_a_minimum() -> None:
     assert len(measure.each([lambda: None] * 50, least=5, enough=0)) in (5, 6)
     assert len(measure.each([lambda: None] * 50)) == 50
 
 
-def test_a_plot_of_a_single_point_has_axes_too() -> None:
-    drawn = plots.log_log("a < b", "x", "y", [plots.Curve("one & only", "#888", [(100.0, 1.0)])])
-    root = ElementTree.fromstring(drawn)
+def test_plot_of_a_single_point_is_valid() -> None:
+    plot = plots.log_log("a < b", "x", "y", [plots.Curve("one & only", "#888", [(100.0, 1.0)])])
+    root = ElementTree.fromstring(plot)
     numbers = [
-        float(each)
+        float(coordinate)
         for dot in root.iter("{http://www.w3.org/2000/svg}circle")
-        for each in (dot.get("cx"), dot.get("cy"))
-        if each
+        for coordinate in (dot.get("cx"), dot.get("cy"))
+        if coordinate
     ]
     assert numbers
     assert all(math.isfinite(number) for number in numbers)
 
 
-class _NoModel(HashEmbedder):
+class _FailingEmbedder(HashEmbedder):
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Any:
         raise Misconfigured("The model is not here.", "Run `make setup`.")
 
 
-def test_without_the_model_it_says_what_to_do(
+def test_missing_model_is_reported_with_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(run.embedders, "make", lambda *_, **__: _NoModel())
+    monkeypatch.setattr(run.embedders, "make", lambda *_, **__: _FailingEmbedder())
     assert run.main(["--sizes", "10", "--json", str(tmp_path / "latest.json"), "--folder", str(tmp_path)]) == 2
     assert "needs the local model: The model is not here. Run `make setup`." in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""The bench of the exact lane at a size that takes seconds: every figure is there, and both ways find the same."""
+"""The benchmark of exact lookup on a small store: every figure is present, and both methods agree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from bench import knowledge
 
 
-def test_every_question_is_asked_both_ways(tmp_path: Path) -> None:
+def test_every_query_is_measured_with_both_methods(tmp_path: Path) -> None:
     figures = knowledge.measured(120, 3, tmp_path)
     assert [figure.label for figure in figures] == ["evaluate a value", "find by a name", "walk two steps"]
     assert all(figure.ours > 0 and figure.plain > 0 for figure in figures)

@@ -1,4 +1,4 @@
-"""The bench of what the exact lane adds to recall, at a size that takes a second: each case has its figure."""
+"""The benchmark of exact lookup within recall on a small store: every case has its figure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bench import lane
 from cofio.testing import HashEmbedder
 
 
-def test_every_case_has_its_ratio_and_the_lane_is_really_left_out(tmp_path: Path) -> None:
+def test_every_case_has_its_ratio(tmp_path: Path) -> None:
     figures = lane.measured(50, 400, 3, HashEmbedder(), tmp_path)
     assert [label for label, _ in figures] == [
         "no rows", "400 rows, none named", "400 rows, one named, a value read",
@@ -16,7 +16,7 @@ def test_every_case_has_its_ratio_and_the_lane_is_really_left_out(tmp_path: Path
     assert all(ratio > 0 for _, ratio in figures)
 
 
-def test_the_prompts_are_what_they_are_said_to_be(tmp_path: Path) -> None:
+def test_prompts_name_the_intended_rows(tmp_path: Path) -> None:
     with lane.keeping(50, 400, HashEmbedder(), tmp_path) as keeper:
         assert "TICK9" in keeper.recall(lane.ONE_NAMED.format(9)).text
         assert "TICK" not in keeper.recall(lane.NONE_NAMED).text

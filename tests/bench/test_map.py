@@ -1,4 +1,4 @@
-"""The bench of the map at a size that takes a moment: every figure is there, and every bar is judged."""
+"""The map benchmark on a small store: every figure is present, and every target is judged."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ def results() -> dict[str, Any]:
     return bench.measured([SIZE], 300, None, HashEmbedder(64))
 
 
-def test_every_look_is_timed_beside_pca(results: dict[str, Any]) -> None:
+def test_map_drawing_is_timed_next_to_pca(results: dict[str, Any]) -> None:
     figures = results["figures"][str(SIZE)]
     for name in ("cold_ms", "warm_ms", "one_more_ms", "pca_ms", "encoding_ms", "megabytes"):
         assert figures[name] > 0, name
     assert figures["warm_ms"] < figures["cold_ms"]
 
 
-def test_our_plane_keeps_more_neighbours_than_pca(results: dict[str, Any]) -> None:
-    ours, pca = results["quality"]["ours"], results["quality"]["pca"]
-    assert set(ours) == set(pca) == {"kept", "trust", "spread", "alike", "purity"}
-    assert all(0 <= each <= 1 for each in (*ours.values(), *pca.values()))
-    assert ours["kept"] > pca["kept"]
-    assert ours["trust"] > pca["trust"]
+def test_map_keeps_more_neighbours_than_pca(results: dict[str, Any]) -> None:
+    own, pca = results["quality"]["ours"], results["quality"]["pca"]
+    assert set(own) == set(pca) == {"kept", "trust", "spread", "alike", "purity"}
+    assert all(0 <= share <= 1 for share in (*own.values(), *pca.values()))
+    assert own["kept"] > pca["kept"]
+    assert own["trust"] > pca["trust"]
 
 
-def test_a_file_of_texts_has_labels_or_none(tmp_path: Path) -> None:
+def test_text_file_may_have_labels(tmp_path: Path) -> None:
     path = tmp_path / "texts.tsv"
     path.write_text("work\tWe deploy on Fridays.\n\nWe bake on Sundays.\n", encoding="utf-8")
     assert bench.read(path) == (["We deploy on Fridays.", "We bake on Sundays."], ["work", ""])
 
 
-def test_a_bar_that_is_missed_fails_only_a_strict_run(
+def test_missed_target_fails_only_a_strict_run(
     results: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = {"kept": 0.4, "trust": 0.9, "purity": 0.9}
     quality = {"ours": good, "pca": {"kept": 0.1, "trust": 0.8, "purity": 0.3}}
     slow = {**results["figures"][str(SIZE)], "cold_ms": 2_100.0, "warm_ms": 1.0}
-    told = {**results, "figures": {"10000": slow}, "quality": quality}
-    assert bench.missed(told) == [bench.BARS[0][0]]
-    assert bench.missed({**told, "figures": {}, "quality": {**quality, "pca": good}}) == [bench.BETTER[0][0]]
-    monkeypatch.setattr(bench, "measured", lambda *_: told)
+    measurement = {**results, "figures": {"10000": slow}, "quality": quality}
+    assert bench.missed(measurement) == [bench.BARS[0][0]]
+    assert bench.missed({**measurement, "figures": {}, "quality": {**quality, "pca": good}}) == [bench.BETTER[0][0]]
+    monkeypatch.setattr(bench, "measured", lambda *_: measurement)
     path = tmp_path / "new" / "map.json"
     assert bench.main(["--hash", "--json", str(path)]) == 0
     assert bench.main(["--hash", "--json", str(path), "--strict"]) == 1

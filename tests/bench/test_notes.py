@@ -1,4 +1,4 @@
-"""The bench of notes at a size that takes a moment: every figure is there, and every bar is judged."""
+"""The notes benchmark on a few files: every figure is present, and every target is judged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def results() -> dict[str, Any]:
     return notes.measured(FILES, 2)
 
 
-def test_every_part_of_every_file_is_a_memory_and_every_figure_is_there(results: dict[str, Any]) -> None:
+def test_every_section_of_every_file_is_a_memory_and_every_figure_is_present(results: dict[str, Any]) -> None:
     figures = results["figures"]
     assert (figures["files"], figures["memories"]) == (FILES, FILES * 5)
     for name in ("reading_ms", "unchanged_ms", "one_changed_ms", "touched_ms", "first_s"):
@@ -26,7 +26,7 @@ def test_every_part_of_every_file_is_a_memory_and_every_figure_is_there(results:
     assert figures["unchanged_ratio"] == pytest.approx(figures["unchanged_ms"] / figures["reading_ms"])
 
 
-def test_a_bar_that_is_missed_fails_only_a_strict_run(
+def test_missed_target_fails_only_a_strict_run(
     results: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slow = {**results, "figures": {**results["figures"], "unchanged_ratio": 3.1, "one_changed_s": 0.1}}

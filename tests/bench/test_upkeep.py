@@ -1,4 +1,4 @@
-"""The bench of upkeep at a size that takes seconds: every figure is there, and every bar is judged."""
+"""The maintenance benchmark on a small store: every figure is present, and every target is judged."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ SIZE = 400
 def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("bench")
     yield upkeep.measured(SIZE, HashEmbedder(64), anchors=150, folder=folder)
-    assert not list(folder.iterdir())  # a run leaves nothing behind
+    assert not list(folder.iterdir())  # a run removes its files
 
 
-def test_the_dry_run_sees_every_memory_and_finds_what_was_said_twice(results: dict[str, Any]) -> None:
+def test_dry_run_examines_every_memory_and_finds_duplicates(results: dict[str, Any]) -> None:
     assert results["figures"]["examined"] == SIZE
     assert results["figures"]["decisions"] == SIZE // 50
 
 
-def test_there_are_searches_alone_and_beside_it(results: dict[str, Any]) -> None:
+def test_searches_are_timed_when_idle_and_during_maintenance(results: dict[str, Any]) -> None:
     figures = results["figures"]
     for name in ("idle_p50_ms", "idle_p95_ms", "busy_p50_ms", "busy_p95_ms", "dry_run_s", "peak_mb", "searches"):
         assert figures[name] > 0, name
     assert figures["p95_ratio"] == pytest.approx(figures["busy_p95_ms"] / figures["idle_p95_ms"])
 
 
-def test_every_bar_is_told(results: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_target_is_reported(results: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     upkeep.show(results)
-    shown = capsys.readouterr().out
-    assert shown.count("bar: ") == len(upkeep.BARS)
-    assert "mixtures" in shown  # how the vectors were made
+    output = capsys.readouterr().out
+    assert output.count("bar: ") == len(upkeep.BARS)
+    assert "mixtures" in output  # origin of the vectors
 
 
-def test_a_bar_that_is_missed_fails_only_a_strict_run(
+def test_missed_target_fails_only_a_strict_run(
     results: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     slow = {**results, "figures": {**results["figures"], "dry_run_s": 61.0, "peak_mb": 10.0, "p95_ratio": 1.0}}

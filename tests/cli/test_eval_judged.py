@@ -1,4 +1,4 @@
-"""`cofio eval` of pairs, relevance, quoted turns, streams and DevMemBench, with the real model; figures are free."""
+"""`cofio eval` of pairs, relevance, quoted turns, and streams, with the real model; figures are free."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Cofio
-from tests.evaluation import test_devmem, test_relations, test_relevance, test_spans, test_streams
+from tests.evaluation import test_relations, test_relevance, test_spans, test_streams
 
 
 @pytest.fixture
@@ -24,10 +24,6 @@ def data(tmp_path: Path) -> dict[str, Path]:
         paths[name].parent.mkdir()
         paths[name].write_text("".join(f"{json.dumps(row)}\n" for row in some), encoding="utf-8")
     paths["streams"] = test_streams.write(tmp_path)
-    paths["devmem"] = tmp_path / "devmem"
-    paths["devmem"].mkdir()
-    for name, objects in (("sessions", test_devmem.SESSIONS), ("questions", test_devmem.QUESTIONS)):
-        (paths["devmem"] / f"{name}.json").write_text(json.dumps(objects), encoding="utf-8")
     return paths
 
 
@@ -38,7 +34,6 @@ def data(tmp_path: Path) -> dict[str, Path]:
         ("relevance", "relevance", "needed_injected"),
         ("turns", "spans", "facts_found"),
         ("streams", "streams", "durable facts stored"),
-        ("devmem", "devmem", "facts"),
     ],
 )
 def test_a_report_is_json_text_and_files(
@@ -53,7 +48,7 @@ def test_a_report_is_json_text_and_files(
     assert {path.name for path in (tmp_path / "out").iterdir()} == {f"{measure}.json", f"{measure}.md"}
 
 
-@pytest.mark.parametrize("command", ["pairs", "relevance", "turns", "streams", "devmem"])
+@pytest.mark.parametrize("command", ["pairs", "relevance", "turns", "streams"])
 def test_a_missing_path_is_reported(cofio: Cofio, tmp_path: Path, command: str) -> None:
     done = cofio("eval", command, str(tmp_path / "none"))
     assert done.exit_code == 1
@@ -64,12 +59,6 @@ def test_a_missing_path_is_reported(cofio: Cofio, tmp_path: Path, command: str) 
 
 def test_a_folder_is_measured_by_author(cofio: Cofio, data: dict[str, Path]) -> None:
     assert list(cofio.json("eval", "turns", str(data["turns"].parent))["by_author"]) == ["ann"]
-
-
-def test_quoted_turns_have_no_split(cofio: Cofio, data: dict[str, Path]) -> None:
-    done = cofio("eval", "turns", str(data["turns"]), "--split", "dev")
-    assert done.exit_code == 1
-    assert "--split" in done.stderr
 
 
 def test_failures_of_streams_are_listed(cofio: Cofio, data: dict[str, Path]) -> None:

@@ -11,14 +11,16 @@ from typing import Any, Protocol
 
 import pytest
 
-from cofio.client import Client
+from cofio.client import Client, ClientNotes
 from cofio.client.knowledge import ClientKnowledge
 from cofio.core import Keeper
 from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
-from cofio.models.auth import Grant
+from cofio.models.auth import ROLES, Grant
 from cofio.models.domain_knowledge import Pattern
 from cofio.models.memory import Delete, Fact, Page, Query
+from cofio.notes.service import NotesService
+from cofio.server.http.routes import ROUTES
 from cofio.settings import Settings
 from tests.cli.conftest import served
 
@@ -587,6 +589,33 @@ def test_both_know_by_the_same_methods() -> None:
         return {name: list(inspect.signature(each).parameters) for name, each in public.items()}
 
     assert methods(ClientKnowledge) == methods(KnowledgeBase)
+
+
+#: Classes of the methods that routes stand for, in the service and in the client.
+SURFACES: dict[str, tuple[type, type]] = {
+    "": (Keeper, Client),
+    "knowledge": (KnowledgeBase, ClientKnowledge),
+    "notes": (NotesService, ClientNotes),
+}
+#: Routes without a method: pages, streams, other protocols, and what only the service's own pages need.
+WITHOUT_METHOD = (
+    "/overview", "/events", "/map", "/agents", "/metrics", "/openapi.json", "/docs", "/ui", "/v1/", "/mcp", "/hooks/",
+    "/settings", "/doctor", "/health", "DELETE /memories", "GET /memory/extract/{id}",
+)  # fmt: skip
+
+
+def test_every_route_has_a_role_a_reference_entry_and_the_same_method_in_keeper_and_client() -> None:
+    reference = (Path(__file__).parents[2] / "docs/reference/http.md").read_text(encoding="utf-8")
+    for route in ROUTES:
+        assert route.role in ROLES
+        assert f"\n## {route.method} {route.path}\n" in reference
+        if route.path.startswith(WITHOUT_METHOD) or f"{route.method} {route.path}" in WITHOUT_METHOD:
+            continue
+        owner, _, name = route.client_method.rpartition(".")
+        keeper, client = (inspect.signature(getattr(kind, name)).parameters for kind in SURFACES[owner])
+        assert client.keys() <= keeper.keys(), route
+        if route.is_derived and route.request:
+            assert set(route.request.__struct_fields__) <= client.keys(), route
 
 
 @scenario

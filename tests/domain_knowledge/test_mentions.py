@@ -1,4 +1,4 @@
-"""What a prompt names exactly, and the values that it tells."""
+"""Mentions: the rows that a prompt names, and the values it states."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from cofio.ports import KnowledgeTables
 from cofio.testing import FixedClock, MemoryStore
 
 
-def threshold(source: str, metric: str, value: float, direction: str = "above", **more: Any) -> Threshold:
-    return Threshold(source=source, metric=metric, value=value, direction=direction, **more)
+def threshold(source: str, metric: str, value: float, direction: str = "above", **fields: Any) -> Threshold:
+    return Threshold(source=source, metric=metric, value=value, direction=direction, **fields)
 
 
-def correlation(one: str, other: str, **more: Any) -> Correlation:
-    return Correlation(source_a=one, source_b=other, rule=f"{one} goes with {other}", **more)
+def correlation(source_a: str, source_b: str, **fields: Any) -> Correlation:
+    return Correlation(source_a=source_a, source_b=source_b, rule=f"{source_a} goes with {source_b}", **fields)
 
 
-def holding(*rows: Knowledge) -> KnowledgeTables:
+def tables_with(*rows: Knowledge) -> KnowledgeTables:
     store = MemoryStore(FixedClock())
     store.apply([], {}, by="test", why="", knowledge=[PutRow(row) for row in rows])
     return store.domain
 
 
-def found(prompt: str, *rows: Claim) -> list[MentionedClaim]:
-    return find_mentions(prompt, holding(*rows), None, quantities)
+def mentions_in(prompt: str, *rows: Claim) -> list[MentionedClaim]:
+    return find_mentions(prompt, tables_with(*rows), None, quantities)
 
 
-def refs(prompt: str, *rows: Claim) -> list[str]:
-    return [each.known.ref for each in found(prompt, *rows)]
+def refs_in(prompt: str, *rows: Claim) -> list[str]:
+    return [mention.known.ref for mention in mentions_in(prompt, *rows)]
 
 
-# ── names ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Names ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def refs(prompt: str, *rows: Claim) -> list[str]:
         ("ＡＡＰＬ", "AAPL?"),
     ],
 )
-def test_a_name_stands_in_a_prompt_in_any_case(name: str, prompt: str) -> None:
-    assert refs(prompt, Pattern(pattern="it moves", source=name))
+def test_name_is_found_in_any_case(name: str, prompt: str) -> None:
+    assert refs_in(prompt, Pattern(pattern="it moves", source=name))
 
 
 @pytest.mark.parametrize(
@@ -90,79 +90,83 @@ def test_a_name_stands_in_a_prompt_in_any_case(name: str, prompt: str) -> None:
         ("a", "request"),
     ],
 )
-def test_a_word_in_common_names_nothing(name: str, prompt: str) -> None:
-    assert refs(prompt, Pattern(pattern="it moves", source=name)) == []
+def test_common_word_is_not_a_mention(name: str, prompt: str) -> None:
+    assert refs_in(prompt, Pattern(pattern="it moves", source=name)) == []
 
 
-def test_what_has_no_name_is_never_named() -> None:
-    assert refs("anything moves", Pattern(pattern="anything moves")) == []
+def test_row_without_a_name_is_not_mentioned() -> None:
+    assert refs_in("anything moves", Pattern(pattern="anything moves")) == []
 
 
 @pytest.mark.parametrize("prompt", ["", "   ", "what is it?", "3", "?!", "1 2 3"])
-def test_a_prompt_without_a_telling_word_is_not_looked_up(prompt: str) -> None:
-    class Untouched:
+def test_prompt_without_search_terms_needs_no_lookup(prompt: str) -> None:
+    class UnusedTables:
         def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
             raise AssertionError(words, viewer)
 
-    assert find_mentions(prompt, Untouched()) == []  # type: ignore[arg-type]
+    assert find_mentions(prompt, UnusedTables()) == []  # type: ignore[arg-type]
 
 
-def test_a_code_that_is_a_word_counts_as_it_is_written_with_its_metric() -> None:
+def test_code_that_is_a_word_is_case_sensitive_and_needs_its_metric() -> None:
     row = threshold("NOW", "volume", 1e6)
-    assert refs("NOW volume looks high", row) == [row.ref]
-    assert refs("what is the volume now?", row) == []
-    assert refs("DO IT NOW", row) == []
+    assert refs_in("NOW volume looks high", row) == [row.ref]
+    assert refs_in("what is the volume now?", row) == []
+    assert refs_in("DO IT NOW", row) == []
 
 
-def test_correlations_tell_which_side_is_named() -> None:
+def test_correlation_reports_the_mentioned_sides() -> None:
     row = correlation("BTC price", "COIN stock")
-    assert [each.sides for each in found("is COIN stock moving with btc?", row)] == [("BTC price", "COIN stock")]
-    assert [(each.sides, each.whole) for each in found("what about COIN?", row)] == [(("COIN stock",), False)]
+    assert [mention.sides for mention in mentions_in("is COIN stock moving with btc?", row)] == [
+        ("BTC price", "COIN stock")
+    ]
+    assert [(mention.sides, mention.whole) for mention in mentions_in("what about COIN?", row)] == [
+        (("COIN stock",), False)
+    ]
 
 
-def test_a_threshold_for_every_source_is_named_by_its_metric() -> None:
+def test_threshold_for_every_source_is_mentioned_by_its_metric() -> None:
     row = threshold("*", "error rate", 5, unit="%")
-    assert refs("the error_rate is odd", row) == [row.ref]
-    assert refs("an error", row) == []
+    assert refs_in("the error_rate is odd", row) == [row.ref]
+    assert refs_in("an error", row) == []
 
 
-def test_thresholds_whose_metric_stands_there_come_first_and_firing_ones_before_them() -> None:
+def test_thresholds_with_their_metric_come_first_and_firing_ones_before_them() -> None:
     volume, price = threshold("AAPL", "volume", 5e6, confidence=0.3), threshold("AAPL", "price", 200, confidence=0.9)
     delay = threshold("AAPL", "delay", 15, confidence=0.95)
-    sure = Pattern(pattern="moves", source="AAPL", confidence=1.0)
-    rows = (sure, delay, price, volume)
-    assert refs("AAPL price is 150, volume is 6M", *rows) == [volume.ref, price.ref, sure.ref, delay.ref]
-    assert refs("AAPL?", *rows) == [sure.ref, delay.ref, price.ref, volume.ref]
+    certain = Pattern(pattern="moves", source="AAPL", confidence=1.0)
+    rows = (certain, delay, price, volume)
+    assert refs_in("AAPL price is 150, volume is 6M", *rows) == [volume.ref, price.ref, certain.ref, delay.ref]
+    assert refs_in("AAPL?", *rows) == [certain.ref, delay.ref, price.ref, volume.ref]
 
 
-def test_of_equals_the_order_is_the_same_each_time() -> None:
-    rows = [Pattern(pattern=f"moves {each}", source="AAPL") for each in range(9)]
-    assert refs("AAPL", *rows) == refs("AAPL", *reversed(rows))
+def test_order_of_equal_rows_is_deterministic() -> None:
+    rows = [Pattern(pattern=f"moves {number}", source="AAPL") for number in range(9)]
+    assert refs_in("AAPL", *rows) == refs_in("AAPL", *reversed(rows))
 
 
-def test_a_viewer_is_told_of_what_they_see() -> None:
+def test_viewer_gets_only_visible_rows() -> None:
     rows = [Pattern(pattern="ada's", source="AAPL", user="ada"), Pattern(pattern="bob's", source="AAPL", user="bob")]
-    everybody = Seasonal(pattern="all's", period="daily", source="AAPL", visibility="global")
-    seen = find_mentions("AAPL", holding(*rows, everybody), Viewer(user="ada"))
-    assert sorted(each.known.says for each in seen) == ["ada's", "all's (daily)"]
+    shared = Seasonal(pattern="all's", period="daily", source="AAPL", visibility="global")
+    mentions = find_mentions("AAPL", tables_with(*rows, shared), Viewer(user="ada"))
+    assert sorted(mention.known.says for mention in mentions) == ["ada's", "all's (daily)"]
 
 
-def test_of_a_long_prompt_both_ends_are_read() -> None:
+def test_both_ends_of_a_long_prompt_are_searched() -> None:
     row = Pattern(pattern="moves", source="AAPL")
-    assert refs("AAPL\n" + "some text and more " * 5_000, row)
-    assert refs("some text and more " * 5_000 + "\nAAPL", row)
+    assert refs_in("AAPL\n" + "some text and more " * 5_000, row)
+    assert refs_in("some text and more " * 5_000 + "\nAAPL", row)
 
 
 @given(st.text(max_size=300), st.text(min_size=1, max_size=30))
-def test_any_prompt_and_any_name_can_be_compared(prompt: str, source: str) -> None:
-    plain = "".join(sign for sign in source if sign.isprintable()).strip()
-    if plain and not any(0xD800 <= ord(sign) <= 0xDFFF for sign in plain):
-        row = threshold(plain, "volume", 5)
-        for each in found(f"{prompt} {plain} volume is 6 {prompt}", row):
-            assert each.known.source == plain  # type: ignore[attr-defined]
+def test_any_prompt_and_name_can_be_compared(prompt: str, source: str) -> None:
+    name = "".join(character for character in source if character.isprintable()).strip()
+    if name and not any(0xD800 <= ord(character) <= 0xDFFF for character in name):
+        row = threshold(name, "volume", 5)
+        for mention in mentions_in(f"{prompt} {name} volume is 6 {prompt}", row):
+            assert mention.known.source == name  # type: ignore[attr-defined]
 
 
-# ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Values ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -182,10 +186,10 @@ def test_any_prompt_and_any_name_can_be_compared(prompt: str, source: str) -> No
         "AAPL volume is 6.2 million shares today",
     ],
 )
-def test_a_value_that_is_told_of_a_metric_is_held_against_the_threshold(prompt: str) -> None:
-    [each] = found(prompt, threshold("AAPL", "volume", 5e6))
-    assert each.fires is not None
-    assert each.fires.value == 6.2e6
+def test_stated_value_is_compared_with_the_threshold(prompt: str) -> None:
+    [mention] = mentions_in(prompt, threshold("AAPL", "volume", 5e6))
+    assert mention.fires is not None
+    assert mention.fires.value == 6.2e6
 
 
 @pytest.mark.parametrize(
@@ -206,51 +210,49 @@ def test_a_value_that_is_told_of_a_metric_is_held_against_the_threshold(prompt: 
         "AAPL volume, see 10.1.2.3",
     ],
 )
-def test_what_is_compared_denied_or_told_of_something_else_fires_nothing(prompt: str) -> None:
-    [each] = found(prompt, threshold("AAPL", "volume", 5e6))
-    assert each.metric
-    assert each.fires is None
+def test_conditional_negated_or_unrelated_value_does_not_fire(prompt: str) -> None:
+    [mention] = mentions_in(prompt, threshold("AAPL", "volume", 5e6))
+    assert mention.metric
+    assert mention.fires is None
 
 
-def test_a_number_in_words_is_no_value_of_a_price() -> None:
-    [each] = found("AAPL price is one of the things I watch", threshold("AAPL", "price", 100, "below"))
-    assert each.fires is None
+def test_number_word_is_not_a_price() -> None:
+    [mention] = mentions_in("AAPL price is one of the things I watch", threshold("AAPL", "price", 100, "below"))
+    assert mention.fires is None
 
 
-def test_a_value_of_each_source_is_told_apart() -> None:
+def test_values_of_several_sources_are_assigned_correctly() -> None:
     rows = [threshold("AAPL", "volume", 5e6), threshold("TSLA", "volume", 5e6), threshold("MSFT", "volume", 5e6)]
-    told = found("AAPL volume is 6M, TSLA volume is 3M. MSFT volume is 9M.", *rows)
-    assert {each.known.source: each.fires and each.fires.value for each in told} == {  # type: ignore[attr-defined]
+    mentions = mentions_in("AAPL volume is 6M, TSLA volume is 3M. MSFT volume is 9M.", *rows)
+    assert {mention.known.source: mention.fires and mention.fires.value for mention in mentions} == {  # type: ignore[attr-defined]
         "AAPL": 6e6,
         "TSLA": None,
         "MSFT": 9e6,
     }
 
 
-def test_a_threshold_for_every_source_fires_for_one_that_is_named() -> None:
-    [each] = found("cpu load on db-7 is 93%", threshold("*", "cpu load", 90, unit="%"))
-    assert each.fires
-    assert each.fires.value == 93
+def test_threshold_for_every_source_fires_for_a_named_one() -> None:
+    [mention] = mentions_in("cpu load on db-7 is 93%", threshold("*", "cpu load", 90, unit="%"))
+    assert mention.fires
+    assert mention.fires.value == 93
 
 
-def test_another_unit_fires_nothing() -> None:
-    assert found("api latency is 300 ms", threshold("api", "latency", 250, unit="ms"))[0].fires
-    assert not found("api latency is 300 s", threshold("api", "latency", 250, unit="ms"))[0].fires
-    assert not found("api latency is 3%", threshold("api", "latency", 250, "below", unit="ms"))[0].fires
+def test_different_unit_does_not_fire() -> None:
+    assert mentions_in("api latency is 300 ms", threshold("api", "latency", 250, unit="ms"))[0].fires
+    assert not mentions_in("api latency is 300 s", threshold("api", "latency", 250, unit="ms"))[0].fires
+    assert not mentions_in("api latency is 3%", threshold("api", "latency", 250, "below", unit="ms"))[0].fires
 
 
-# ── what is looked up ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Lookup ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_common_word_brings_up_only_the_names_that_open_with_it() -> None:
-    many = [correlation(f"SYM{each} price", f"SYM{each} stock") for each in range(30)]
-    hosts = [Pattern(pattern=f"slow {each}", source=f"web-{each}") for each in range(30)]
+def test_common_word_loads_only_names_that_start_with_it() -> None:
+    correlations = [correlation(f"SYM{number} price", f"SYM{number} stock") for number in range(30)]
+    hosts = [Pattern(pattern=f"slow {number}", source=f"web-{number}") for number in range(30)]
     oil = correlation("price of oil", "the economy")
-    domain = holding(*many, *hosts, oil)
-    by = lambda *words: [each.id for each in domain.naming([name_prefix(words)])]  # noqa: E731
+    domain = tables_with(*correlations, *hosts, oil)
+    ids_for = lambda *words: [row.id for row in domain.naming([name_prefix(words)])]  # noqa: E731
     assert len(domain.naming(["price"])) == 31
-    assert (by("price"), by("web"), by("web", "7")) == ([oil.id], [], [hosts[7].id])
-    assert [find_mention.known.id for find_mention in find_mentions("is web-7 up?", domain)] == [hosts[7].id]
-    assert [find_mention.sides for find_mention in find_mentions("what will the economy do?", domain)] == [
-        ("the economy",)
-    ]
+    assert (ids_for("price"), ids_for("web"), ids_for("web", "7")) == ([oil.id], [], [hosts[7].id])
+    assert [mention.known.id for mention in find_mentions("is web-7 up?", domain)] == [hosts[7].id]
+    assert [mention.sides for mention in find_mentions("what will the economy do?", domain)] == [("the economy",)]

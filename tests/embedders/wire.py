@@ -1,4 +1,4 @@
-"""A loopback server that speaks the embedding formats of OpenAI and Ollama, and fails as told."""
+"""Loopback server for the embedding formats of OpenAI and Ollama with scripted failures."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import numpy as np
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 
-def scattered(texts: Sequence[str], dimension: int = 48) -> list[list[float]]:
-    """A vector a text: the same each time, of no meaning, and not of unit length."""
-    return [_scattered(text, dimension) for text in texts]
+def pseudo_vectors(texts: Sequence[str], dimension: int = 48) -> list[list[float]]:
+    """Return one reproducible meaningless vector per text, not of unit length."""
+    return [_pseudo_vector(text, dimension) for text in texts]
 
 
-def _scattered(text: str, dimension: int) -> list[float]:
+def _pseudo_vector(text: str, dimension: int) -> list[float]:
     seed = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
     values: list[float] = (3 * np.random.default_rng(seed).standard_normal(dimension)).tolist()
     return values
@@ -31,27 +31,27 @@ def _scattered(text: str, dimension: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server says next, in place of an embedding; `after` seconds are slept before."""
+    """A scripted reply instead of an embedding, sent after `after` seconds."""
 
     status: int = 200
     body: Any = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     after: float = 0.0
-    promised: int | None = None  # a Content-Length that is not true
+    promised: int | None = None  # a wrong Content-Length
 
     def raw(self) -> bytes:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
 
 
 def refusal(status: int, message: str = "no", *, code: str = "", **headers: str) -> Reply:
-    """An error as OpenAI writes it."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(status, {"error": {"message": message, "code": code}}, named)
+    """Return an error in the format of OpenAI."""
+    header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(status, {"error": {"message": message, "code": code}}, header_fields)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A request that came."""
+    """A received request."""
 
     path: str
     headers: Mapping[str, str]
@@ -59,18 +59,18 @@ class Seen:
 
     @property
     def texts(self) -> list[str]:
-        found: list[str] = self.body["input"]
-        return found
+        texts: list[str] = self.body["input"]
+        return texts
 
 
 class Wire:
-    """The server. `embed` makes its vectors, `say` puts replies before them, `seen` holds what was asked."""
+    """The server. `embed` makes the vectors, `say` scripts replies, `seen` lists the requests."""
 
-    def __init__(self, embed: Embed = scattered, files: Path | None = None) -> None:
+    def __init__(self, embed: Embed = pseudo_vectors, files: Path | None = None) -> None:
         self.embed = embed
         self.files = files
         self.seen: list[Seen] = []
-        self.shape: Callable[[Any], Any] = lambda reply: reply  # the last hand on a good reply
+        self.shape: Callable[[Any], Any] = lambda reply: reply  # last transformation of a successful reply
         self._script: deque[Reply] = deque()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -84,12 +84,12 @@ class Wire:
         self._server.server_close()
 
     def close(self) -> None:
-        """Refuse connections, as a server that does not run."""
+        """Refuse connections, like a server that is not running."""
         self._server.shutdown()
         self._server.server_close()
 
     def open_again(self) -> None:
-        """Serve at the same port again, if it was closed."""
+        """Serve at the same port again after close."""
         if self._server.socket.fileno() == -1:
             self._server = ThreadingHTTPServer(self._server.server_address[:2], _handler(self))  # type: ignore[arg-type]
             self._server.daemon_threads = True
@@ -102,32 +102,32 @@ class Wire:
     def say(self, *replies: Reply) -> None:
         self._script.extend(replies)
 
-    def answer(self, seen: Seen) -> Reply:
-        self.seen.append(seen)
+    def answer(self, request: Seen) -> Reply:
+        self.seen.append(request)
         if self._script:
             return self._script.popleft()
         if self.files is not None:
-            return self._file(seen.path)
-        if seen.path.endswith("/embeddings"):
-            return Reply(body=self.shape(self._openai(seen)))
-        if seen.path.endswith("/api/embed"):
-            return Reply(body=self.shape(self._ollama(seen)))
+            return self._file(request.path)
+        if request.path.endswith("/embeddings"):
+            return Reply(body=self.shape(self._openai(request)))
+        if request.path.endswith("/api/embed"):
+            return Reply(body=self.shape(self._ollama(request)))
         return refusal(404, "no such path")
 
-    def _openai(self, seen: Seen) -> dict[str, Any]:
-        rows = [list(map(float, row)) for row in self.embed(seen.texts)]
-        data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)]
-        data.reverse()  # the order of the list means nothing
-        return {"object": "list", "data": data, "model": seen.body["model"], "usage": {"total_tokens": 1}}
+    def _openai(self, request: Seen) -> dict[str, Any]:
+        rows = [list(map(float, row)) for row in self.embed(request.texts)]
+        data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)]
+        data.reverse()  # clients must not rely on the order
+        return {"object": "list", "data": data, "model": request.body["model"], "usage": {"total_tokens": 1}}
 
-    def _ollama(self, seen: Seen) -> dict[str, Any]:
-        rows = [list(map(float, row)) for row in self.embed(seen.texts)]
-        return {"model": seen.body["model"], "embeddings": rows, "total_duration": 1}
+    def _ollama(self, request: Seen) -> dict[str, Any]:
+        rows = [list(map(float, row)) for row in self.embed(request.texts)]
+        return {"model": request.body["model"], "embeddings": rows, "total_duration": 1}
 
     def _file(self, path: str) -> Reply:
         assert self.files is not None
-        wanted = self.files / path.lstrip("/")
-        return Reply(body=wanted.read_bytes()) if wanted.is_file() else Reply(404, b"no such file")
+        file = self.files / path.lstrip("/")
+        return Reply(body=file.read_bytes()) if file.is_file() else Reply(404, b"no such file")
 
 
 def _handler(wire: Wire) -> type[BaseHTTPRequestHandler]:
@@ -153,7 +153,7 @@ def _handler(wire: Wire) -> type[BaseHTTPRequestHandler]:
                 self.end_headers()
                 self.wfile.write(raw)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # the client did not wait: that is what the test is about
+                pass  # the client timed out, as the test intends
 
         def log_message(self, *_: Any) -> None:
             pass

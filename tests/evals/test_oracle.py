@@ -1,4 +1,4 @@
-"""The oracle answers from labels, and with it a stream is learned without a loss."""
+"""The oracle answers from labels, and with it a stream is learned without errors."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.load({"home": tmp_path}, {})
 
 
-def test_a_stream_is_learned_without_a_loss(settings: Settings) -> None:
+def test_stream_is_learned_without_errors(settings: Settings) -> None:
     (stream,) = streams.read(STREAM)
-    outcome, asked = oracle.run(stream, settings, bootstrap.make_embedder(settings))
+    outcome, oracle_llm = oracle.run(stream, settings, bootstrap.make_embedder(settings))
     for _, right, cases in oracle.FIGURES:
         assert outcome.counts[right] == outcome.counts[cases] > 0
     assert outcome.counts["noise stored"] == 0
-    assert asked.hidden == []
-    assert asked.calls > 0
-    assert asked.input_tokens > 0
+    assert oracle_llm.hidden == []
+    assert oracle_llm.calls > 0
+    assert oracle_llm.input_tokens > 0
 
 
 def fact(name: str, text: str) -> dict[str, Any]:
     return {"id": name, "text": text, "keywords": [text.lower().split()[-1:]]}
 
 
-def test_figures_below_the_bar_give_exit_status_1(
+def test_figures_below_the_threshold_give_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exchange = {"id": "x1", "session": "s1", "date": "2026-05-01", "user": "thanks!", "assistant": "", "type": "fact"}
@@ -49,6 +49,6 @@ def test_figures_below_the_bar_give_exit_status_1(
     monkeypatch.setenv("COFIO_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(bootstrap, "make_embedder", lambda _: HashEmbedder())
     assert oracle.main([str(tmp_path / "shop.json"), "--failures"]) == 1
-    told = capsys.readouterr().out
-    assert "facts 0 of 1" in told
-    assert "not stored: The port is 8080" in told
+    output = capsys.readouterr().out
+    assert "facts 0 of 1" in output
+    assert "not stored: The port is 8080" in output

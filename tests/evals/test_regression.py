@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from evals.turns import measure
+from evals.turns.labels import read as read_turns
 
-from cofio.evaluation import labelled_turns, turns
 from cofio.evaluation.datasets import read, remembered
 from cofio.evaluation.metrics import macro_f1, recall
 from cofio.evaluation.runner import DEFAULT, units
@@ -45,7 +46,7 @@ def test_as_much_of_what_answers_a_question_is_found(embedder: LocalEmbedder, tm
         with remembered(conversation, Settings(home=tmp_path), embedder=embedder, reader=reader) as keeper:
             for question in conversation.questions:
                 if question.has_answer:
-                    hits = keeper.search(question.text, k=10, log=False, **DEFAULT.how)
+                    hits = keeper.search(question.text, k=10, log=False, **DEFAULT.options)
                     share = recall(units(hits), question.evidence, 10)
                     found[f"{conversation.id}/{question.id}"] = round(share, 6)
     told = regression.compared("R@10 on the development file", regression.recorded("retrieval", "per_question"), found)
@@ -54,11 +55,11 @@ def test_as_much_of_what_answers_a_question_is_found(embedder: LocalEmbedder, tm
 
 @pytest.mark.timeout(900)
 def test_as_many_turns_come_out_as_they_should(embedder: LocalEmbedder, tmp_path: Path) -> None:
-    every = labelled_turns.read(TURNS)
+    every = read_turns(TURNS)
     wanted = {each.id: each.label for each in every}
-    outcomes = turns.learned(every, Settings(home=tmp_path), embedder)
+    outcomes = measure.learn(every, Settings(home=tmp_path), embedder)
     before = {name: (wanted.get(name, ""), given) for name, given in regression.recorded("turns", "per_turn").items()}
-    now = {outcome.turn.id: (outcome.turn.label, outcome.given) for outcome in outcomes}
+    now = {outcome.turn.id: (outcome.turn.label, outcome.label) for outcome in outcomes}
     told = regression.compared("macro-F1 of the labelled turns", before, now, score=labels, worth=right)
     assert not told.is_worse, str(told)
 

@@ -1,4 +1,4 @@
-"""A judge for tests: it finds the quotes, relations and helpful memories that it is given, and nothing else."""
+"""A scripted judge for tests: it finds the given quotes, relations and relevant memories only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THRESHOLDS = {
 
 
 class ScriptedJudge:
-    """Finds quotes wherever they are said, by (probability, kind, about), and labels statement and memory."""
+    """Find the given quotes with their (probability, kind, about), and label pairs of statement and memory."""
 
     thresholds: Mapping[str, float] = THRESHOLDS
 
@@ -23,21 +23,21 @@ class ScriptedJudge:
         self,
         facts: Mapping[str, tuple[float, str, str]] | None = None,
         label: Callable[[str, str], str] = lambda _statement, _memory: "add",
-        helpful: Mapping[str, float] | None = None,
+        relevant_memories: Mapping[str, float] | None = None,
         *,
-        sure: float = 0.95,
+        certainty: float = 0.95,
     ) -> None:
-        self._facts, self._label, self._helpful = facts or {}, label, helpful or {}
-        self._sure = sure
+        self._facts, self._label, self._relevant_memories = facts or {}, label, relevant_memories or {}
+        self._certainty = certainty
 
-    def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
-        places = sorted((said.find(quote), quote) for quote in self._facts if quote in said)
-        return [Span(start, start + len(quote), *self._facts[quote]) for start, quote in places]
+    def spans(self, text: str, previous: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
+        matches = sorted((text.find(quote), quote) for quote in self._facts if quote in text)
+        return [Span(start, start + len(quote), *self._facts[quote]) for start, quote in matches]
 
     def relation(self, statement: str, memory: str) -> Relation:
         label = self._label(statement, memory)
-        rest = (1 - self._sure) / (len(RELATIONS) - 1)
-        return Relation(*(self._sure if each == label else rest for each in RELATIONS))
+        other_probability = (1 - self._certainty) / (len(RELATIONS) - 1)
+        return Relation(*(self._certainty if relation == label else other_probability for relation in RELATIONS))
 
     def relevance(self, prompt: str, memories: Sequence[str]) -> list[float]:
-        return [self._helpful.get(memory, 0.1) for memory in memories]
+        return [self._relevant_memories.get(memory, 0.1) for memory in memories]

@@ -36,9 +36,9 @@ def write(folder: Path, name: str, rows: list[Any]) -> Path:
 
 
 def judge(**labels: str) -> ScriptedJudge:
-    """Label every row right, but for the statements that are given another label."""
-    wanted = {(row["said"], row["memory"]): labels.get(row["said"].split()[0], row["label"]) for row in [*ANN, *BOB]}
-    return ScriptedJudge(label=lambda said, memory: wanted.get((said, memory), "add"))
+    """Return a judge that labels every row correctly, except statements with another given label."""
+    expected = {(row["said"], row["memory"]): labels.get(row["said"].split()[0], row["label"]) for row in [*ANN, *BOB]}
+    return ScriptedJudge(label=lambda statement, memory: expected.get((statement, memory), "add"))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_right_labels_give_full_marks_for_every_author(folder: Path) -> None:
+def test_correct_labels_give_perfect_figures_for_every_author(folder: Path) -> None:
     figures = relations.evaluate([folder], judge=judge()).values
     assert (figures["pairs"], figures["macro_f1"]) == (6, 1.0)
     assert figures["changes_found"]["value"] == 1.0
@@ -59,7 +59,7 @@ def test_right_labels_give_full_marks_for_every_author(folder: Path) -> None:
     assert figures["by_case"]["new number"] == {"pairs": 1, "right": 1.0}
 
 
-def test_an_add_row_whose_memory_goes_is_a_false_overwrite(folder: Path) -> None:
+def test_update_of_an_add_row_is_a_false_overwrite(folder: Path) -> None:
     figures = relations.evaluate([folder], judge=judge(the="update")).values
     assert figures["by_author"]["bob"]["false_overwrites"]["value"] == 1.0
     assert figures["by_author"]["ann"]["false_overwrites"]["value"] == 0.0
@@ -67,15 +67,15 @@ def test_an_add_row_whose_memory_goes_is_a_false_overwrite(folder: Path) -> None
     assert figures["confusion"]["add"]["update"] == 1
 
 
-def test_guards_decide_after_the_probabilities(folder: Path) -> None:
-    """The judge takes another number for a repetition; the comparer does not."""
+def test_guards_override_the_judge(folder: Path) -> None:
+    """The judge labels a different number as a duplicate; the comparer does not."""
     figures = relations.evaluate([folder], judge=judge(API="same")).values
     assert figures["confusion"]["update"]["update"] == 2
     assert figures["changes_found"]["value"] == 1.0
 
 
-def test_a_doubtful_verdict_counts_as_add(folder: Path) -> None:
-    doubtful = ScriptedJudge(label=lambda said, _: "update" if "Grace" in said else "add", sure=0.55)
+def test_doubtful_verdict_counts_as_add(folder: Path) -> None:
+    doubtful = ScriptedJudge(label=lambda statement, _: "update" if "Grace" in statement else "add", certainty=0.55)
     figures = relations.evaluate([folder / "bob.jsonl"], judge=doubtful).values
     assert figures["confusion"]["update"]["doubtful"] == 1
     assert figures["labels"]["add"]["recall"] == 1.0
@@ -83,7 +83,7 @@ def test_a_doubtful_verdict_counts_as_add(folder: Path) -> None:
     assert figures["doubtful"] == 0.5
 
 
-def test_a_report_is_text_and_files(folder: Path, tmp_path: Path) -> None:
+def test_report_is_written_as_text_and_files(folder: Path, tmp_path: Path) -> None:
     report = relations.evaluate([folder / "ann.jsonl"], judge=judge())
     assert report.command == "cofio eval pairs ann.jsonl"
     assert "changes found" in report.text()
@@ -91,21 +91,21 @@ def test_a_report_is_text_and_files(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "says"),
+    ("row", "message"),
     [
         ({"memory": "a b", "said": "c d"}, "there is no 'label'"),
         ({"memory": "a b", "said": "c d", "label": "maybe"}, "the label is 'maybe'"),
         ({"memory": "", "said": "c d", "label": "add"}, "memory is not a text"),
-        (["a"], "it is not an object"),
+        (["a"], "it is a list, not an object"),
     ],
 )
-def test_a_wrong_row_is_refused_with_its_line(tmp_path: Path, row: Any, says: str) -> None:
+def test_invalid_row_is_rejected_with_its_line(tmp_path: Path, row: Any, message: str) -> None:
     path = write(tmp_path, "ann", [ANN[0], row])
-    with pytest.raises(InvalidInput, match=f"Line 2 of .*{says}"):
+    with pytest.raises(InvalidInput, match=f"Line 2 of .*{message}"):
         relations.evaluate([path], judge=judge())
 
 
-def test_a_missing_file_and_an_empty_folder_are_reported(tmp_path: Path) -> None:
+def test_missing_file_and_empty_folder_are_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="cannot be read"):
         relations.evaluate([tmp_path / "none.jsonl"], judge=judge())
     with pytest.raises(NotFound, match=r"has no \.jsonl file"):

@@ -1,4 +1,4 @@
-"""Labelled prompts: needed memories above the threshold, idle prompts that get something."""
+"""Labelled prompts: needed memories above the threshold, and idle prompts with injected memories."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def write(tmp_path: Path, rows: list[Any]) -> Path:
     return path
 
 
-def test_shares_are_counted_at_the_shipped_threshold_and_at_rates(tmp_path: Path) -> None:
-    judge = ScriptedJudge(helpful={MEMORIES[0]: 0.9, MEMORIES[2]: 0.7, MEMORIES[1]: 0.4})
+def test_shares_are_counted_at_the_threshold_and_at_false_positive_rates(tmp_path: Path) -> None:
+    judge = ScriptedJudge(relevant_memories={MEMORIES[0]: 0.9, MEMORIES[2]: 0.7, MEMORIES[1]: 0.4})
     report = relevance.evaluate([write(tmp_path, ROWS)], judge=judge)
     figures = report.values
     assert (figures["prompts"], figures["needed"], figures["idle_prompts"]) == (4, 3, 2)
     assert figures["needed_injected"]["value"] == pytest.approx(2 / 3)
     assert figures["idle_injected"]["value"] == 0.5
-    assert figures["at"]["5%"]["found"] == pytest.approx(1 / 3)  # only 0.9 is above the best of the idle prompts
+    assert figures["at"]["5%"]["found"] == pytest.approx(1 / 3)  # only 0.9 exceeds the best idle prompt
     assert figures["threshold"] == 0.7
     assert figures["by_author"]["ann"]["prompts"] == 4
     assert report.command == "cofio eval relevance ann.jsonl"
@@ -47,7 +47,7 @@ def test_without_idle_prompts_there_is_no_rate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "row",
     [
         {"memories": MEMORIES, "prompt": "x", "needed": [3]},
         {"memories": [], "prompt": "x", "needed": []},
@@ -55,6 +55,6 @@ def test_without_idle_prompts_there_is_no_rate(tmp_path: Path) -> None:
         {"memories": MEMORIES, "needed": []},
     ],
 )
-def test_a_wrong_row_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+def test_invalid_row_is_rejected(tmp_path: Path, row: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="Line 1 of"):
-        relevance.evaluate([write(tmp_path, [wrong])], judge=ScriptedJudge())
+        relevance.evaluate([write(tmp_path, [row])], judge=ScriptedJudge())

@@ -1,4 +1,4 @@
-"""A report as text, as JSON, as a page and as files."""
+"""Reports as text, JSON, Markdown page and files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def report() -> Report:
 
 
 @pytest.mark.parametrize(
-    ("column", "cell", "written"),
+    ("column", "cell", "expected"),
     [
         (Column("share", "%"), 0.5, "50.0"),
         (Column("share", "%"), 1, "100.0"),
@@ -49,11 +49,11 @@ def report() -> Report:
         (Column("nothing", "ms"), None, "–"),
     ],
 )
-def test_a_cell_is_written_as_its_column_says(column: Column, cell: Cell, written: str) -> None:
-    assert column.written(cell) == written
+def test_cell_is_formatted_by_its_column(column: Column, cell: Cell, expected: str) -> None:
+    assert column.written(cell) == expected
 
 
-def test_a_heading_names_the_unit() -> None:
+def test_heading_includes_the_unit() -> None:
     assert [Column("R@10", "%").heading, Column("gain", "±%").heading, Column("n").heading] == [
         "R@10, %",
         "gain, %",
@@ -61,7 +61,7 @@ def test_a_heading_names_the_unit() -> None:
     ]
 
 
-def test_the_text_has_columns_that_stand_below_each_other(report: Report) -> None:
+def test_text_has_aligned_columns(report: Report) -> None:
     lines = report.text().splitlines()
     assert lines[0] == "Made up"
     assert "Nothing was measured." in lines
@@ -75,25 +75,25 @@ def test_the_text_has_columns_that_stand_below_each_other(report: Report) -> Non
     assert lines[-1] == f"cofio {__version__} on Abacus, 2 cores, 1 GB, Linux, Python 3.11, load 0.1"
 
 
-def test_the_page_is_markdown_with_tables_plots_and_how_it_was_made(report: Report) -> None:
+def test_page_is_markdown_with_tables_plots_and_command(report: Report) -> None:
     page = report.page()
     assert page.startswith("# Made up\n\nMade by `cofio eval made-up FILE` with cofio")
     assert "| search | R@10, % | to the default, % | p50, ms |\n|---|---:|---:|---:|\n" in page
     assert "| default | 83.1 [79.0, 86.5] | – | 12.3 |" in page
-    assert "| words\\|alone | 76.2 |" in page  # a bar in a cell does not end it
+    assert "| words\\|alone | 76.2 |" in page  # a bar in a cell is escaped
     assert "![made up plot](made-up-plot.svg)" in page
     assert page.rstrip().endswith("[made-up.json](made-up.json).")
     assert page.index("A note.") < page.index("The end.")
 
 
-def test_the_json_has_the_figures_first_and_what_they_were_measured_on(report: Report) -> None:
-    plain = report.as_dict()
-    assert next(iter(plain)) == "r@10"
-    assert plain["machine"] == MACHINE
-    assert (plain["measure"], plain["version"], plain["command"]) == ("made-up", __version__, "cofio eval made-up FILE")
+def test_json_starts_with_the_figures_and_includes_the_machine(report: Report) -> None:
+    data = report.as_dict()
+    assert next(iter(data)) == "r@10"
+    assert data["machine"] == MACHINE
+    assert (data["measure"], data["version"], data["command"]) == ("made-up", __version__, "cofio eval made-up FILE")
 
 
-def test_it_is_written_as_files_into_a_folder_that_may_be_new(report: Report, tmp_path: Path) -> None:
+def test_files_are_written_into_a_new_folder(report: Report, tmp_path: Path) -> None:
     folder = tmp_path / "some" / "results"
     written = report.write(folder)
     assert sorted(path.name for path in written) == ["made-up-plot.svg", "made-up.json", "made-up.md"]
@@ -102,7 +102,7 @@ def test_it_is_written_as_files_into_a_folder_that_may_be_new(report: Report, tm
     assert (folder / "made-up-plot.svg").read_text(encoding="utf-8") == "<svg/>"
 
 
-def test_the_machine_is_named_where_nobody_says_which() -> None:
-    about = Report("a", "A", "a", [], {}, []).as_dict()["machine"]
-    assert about["cores"] >= 1
-    assert {"cpu", "memory_gb", "system", "python", "sqlite", "numpy", "load"} <= about.keys()
+def test_machine_is_detected_by_default() -> None:
+    machine = Report("a", "A", "a", [], {}, []).as_dict()["machine"]
+    assert machine["cores"] >= 1
+    assert {"cpu", "memory_gb", "system", "python", "sqlite", "numpy", "load"} <= machine.keys()

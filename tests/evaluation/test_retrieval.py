@@ -15,8 +15,10 @@ import pytest
 from cofio.errors import InvalidInput
 from cofio.evaluation import retrieval, runner
 from cofio.evaluation.datasets import Question, read, remembered
+from cofio.evaluation.embedders import CachingEmbedder
+from cofio.evaluation.metrics import ndcg
 from cofio.evaluation.report import Report
-from cofio.evaluation.runner import BUDGETS, MEASURES, ConversationRunner, UncachedEmbedder
+from cofio.evaluation.runner import BUDGETS, MEASURES, ConversationRunner
 from cofio.models.memory import Hit, Memory
 from cofio.ports import Matrix
 from cofio.retrieval import recall
@@ -145,10 +147,10 @@ def test_the_figures_are_those_of_a_search_for_ten_and_for_twenty(tmp_path: Path
     said = [(f"{a} {b} and {c}", "") for a in words[:6] for b in words[4:9] for c in words[8:]]
     questions = [asks(f"q{n}", f"{words[n]} or {words[-n - 1]}?", [f"u{n * 7}", f"u{n * 5 + 60}"]) for n in range(10)]
     path = write(tmp_path, conversation("boat", said, questions))
-    found = retrieval.measured(path, embedder=HashEmbedder())
+    found = retrieval.measure(path, embedder=HashEmbedder())
     read_back = read(path)[0]
     with remembered(read_back, embedder=HashEmbedder()) as keeper:
-        for question, asked in zip(read_back.questions, found.asked, strict=True):
+        for question, asked in zip(read_back.questions, found.results, strict=True):
             for k, first in ((5, 10), (10, 10), (20, 20)):
                 hits = keeper.search(question.text, k=first)[:k]
                 units = {str(hit.memory.metadata["unit"]) for hit in hits}
@@ -172,7 +174,7 @@ def test_vectors_and_words_alone_stand_beside_the_default_with_the_paired_differ
 
 def test_words_alone_find_what_holds_the_words_and_vectors_alone_what_is_near(tmp_path: Path) -> None:
     talk = conversation("t", [DOG, FERRY], [asks("q", "zebra ferry", ["u0"])])
-    found = retrieval.measured(write(tmp_path, talk), embedder=HashEmbedder()).asked[0].answers
+    found = retrieval.measure(write(tmp_path, talk), embedder=HashEmbedder()).results[0].answers
     assert found["words alone"].scores["r@10"] == 0.0  # no word of it is in there
     assert found["words alone"].seconds is None
     with remembered(read(tmp_path / "made.jsonl")[0], embedder=HashEmbedder()) as keeper:
@@ -186,7 +188,11 @@ def test_hits_are_ordered_by_one_score_alone() -> None:
 
 
 def test_a_mode_is_what_search_is_told() -> None:
-    assert (runner.DEFAULT.how, runner.VECTORS.how, runner.UNREAD.how) == ({}, {"hybrid": False}, {"rerank": False})
+    assert (runner.DEFAULT.options, runner.VECTORS.options, runner.NO_RERANK.options) == (
+        {},
+        {"hybrid": False},
+        {"rerank": False},
+    )
 
 
 # ── the time ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,7 +218,7 @@ def test_a_question_that_is_asked_twice_is_embedded_twice(tmp_path: Path) -> Non
 
 def test_an_embedder_is_asked_again_once_it_has_to_forget() -> None:
     inner = Counted()
-    embedder = UncachedEmbedder(inner)
+    embedder = CachingEmbedder(inner, 8, kinds=("query",))
     for _ in range(3):
         embedder.embed(["a ferry"], "query")
     assert inner.questions["a ferry"] == 1
@@ -228,7 +234,7 @@ def test_an_embedder_is_asked_again_once_it_has_to_forget() -> None:
 def test_tokens_are_those_of_the_block_that_recall_would_write(tmp_path: Path) -> None:
     said = [(f"Boat {number} is {'very ' * (number * 9)}old", "Ada" if number % 2 else "") for number in range(9)]
     path = write(tmp_path, conversation("boats", [*said, said[3]], [asks("q", "Which boat is very old?", ["u0"])]))
-    embedder = UncachedEmbedder(HashEmbedder())
+    embedder = CachingEmbedder(HashEmbedder(), 8, kinds=("query",))
     with remembered(read(path)[0], embedder=embedder) as keeper:
         hits = keeper.search("Which boat is very old?", k=10)
         spent = list(ConversationRunner(keeper, embedder)._add_costs(hits))
@@ -303,7 +309,7 @@ def test_a_repeated_unit_keeps_its_place_and_gains_nothing() -> None:
     found = runner.units([hit(1, "a"), hit(2, "a"), hit(3, "b")])
     assert found == ["a", "", "b"]
     best = 1 + 1 / log2(3)
-    assert runner.scored(found, found, {"a", "b"})["ndcg@10"] == pytest.approx((1 + 1 / log2(4)) / best)
+    assert ndcg(found, {"a", "b"}, 10) == pytest.approx((1 + 1 / log2(4)) / best)
 
 
 def test_a_conversation_without_units_finds_nothing(tmp_path: Path) -> None:
@@ -355,11 +361,16 @@ def test_a_sample_is_so_many_questions_and_always_the_same(tmp_path: Path) -> No
     assert len(report.values["per_question"]) == 8
     assert report.values["abstention"]["unanswerable"]["questions"] == 1  # a third of four
     drawn = [
-        {f"{each.id}/{one.id}" for each in retrieval.sampled(read(path), 8) for one in each.questions if one.has_answer}
+        {
+            f"{each.id}/{one.id}"
+            for each in retrieval.draw_sample(read(path), 8)
+            for one in each.questions
+            if one.has_answer
+        }
         for _ in range(2)
     ]
     assert drawn == [set(report.values["per_question"])] * 2
-    assert sum(len(each.questions) for each in retrieval.sampled(read(path), 999)) == 28
+    assert sum(len(each.questions) for each in retrieval.draw_sample(read(path), 999)) == 28
     with pytest.raises(InvalidInput, match="limit is 0"):
         retrieval.evaluate(path, limit=0, embedder=HashEmbedder())
 
@@ -377,9 +388,9 @@ def test_progress_is_told_to_the_end_and_never_backwards(file: Path) -> None:
     assert steps[-1] == (6 + 5 + 4, 6 + 5 + 4)  # units, own questions, those of the other
 
 
-def test_the_report_is_written_with_its_tables_and_plots(report: Report, file: Path, tmp_path: Path) -> None:
+def test_the_report_is_written_with_its_tables(report: Report, file: Path, tmp_path: Path) -> None:
     written = {path.name for path in report.write(tmp_path / "out")}
-    assert written == {"retrieval.json", "retrieval.md", "retrieval-tokens.svg", "retrieval-time.svg"}
+    assert written == {"retrieval.json", "retrieval.md"}
     assert [table.title for table in report.tables] == [
         "Found",
         "By category: default",
@@ -391,14 +402,15 @@ def test_the_report_is_written_with_its_tables_and_plots(report: Report, file: P
 
 def test_several_files_make_one_page_that_says_which_was_tuned_on(file: Path, tmp_path: Path) -> None:
     dev = write(tmp_path, SEA, name="sea-dev.jsonl")
-    report = evals.evaluated([dev, file], embedder=HashEmbedder())
+    report = evals.evaluate([dev, file], embedder=HashEmbedder())
     told, page = report.as_dict(), report.page()
+    assert report.plots.keys() == {"retrieval-tokens", "retrieval-time"}
     assert told["files"].keys() == {"sea-dev.jsonl", "made.jsonl"}
     assert told["per_question"] == told["files"]["sea-dev.jsonl"]["per_question"] == {"sea/air": 1.0}
     assert "sea-dev.jsonl is the development file" in page
     assert "Nothing was chosen on made.jsonl." in page
     assert "## made.jsonl: Found" in page
-    assert "files" not in evals.evaluated([dev], embedder=HashEmbedder()).as_dict()
+    assert "files" not in evals.evaluate([dev], embedder=HashEmbedder()).as_dict()
 
 
 def test_a_missing_file_ends_the_command_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

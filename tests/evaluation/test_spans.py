@@ -80,13 +80,6 @@ def test_facts_without_quotes_are_compared_by_their_words(tmp_path: Path) -> Non
     assert figures["kind_accuracy"] is None
 
 
-def test_the_format_is_recognised(tmp_path: Path) -> None:
-    assert spans.is_quoted(tmp_path)
-    assert spans.is_quoted(write(tmp_path, ROWS))
-    assert not spans.is_quoted(write(tmp_path, [{"text": "hi", "label": "skip"}], "old"))
-    assert not spans.is_quoted(tmp_path / "none.jsonl")
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

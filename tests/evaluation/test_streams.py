@@ -1,4 +1,4 @@
-"""Streams: what is counted of a conversation that is learned and asked about."""
+"""The stream evaluation: figures of a conversation that is learned and queried."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PORT, MOVED, CAT = "the staging port is 8080", "the staging port is 9090 since t
 FORGET = "forget the cat's name"
 
 
-def exchange(number: int, said: str, kind: str, *facts: dict[str, Any], **about: Any) -> dict[str, Any]:
-    where = {"id": f"x{number}", "session": "s1", "date": f"2026-05-{number:02}", "assistant": "Ok."}
-    return {**where, "user": said, "type": kind, "facts": list(facts), **about}
+def exchange(number: int, text: str, kind: str, *facts: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    defaults = {"id": f"x{number}", "session": "s1", "date": f"2026-05-{number:02}", "assistant": "Ok."}
+    return {**defaults, "user": text, "type": kind, "facts": list(facts), **fields}
 
 
 def fact(name: str, *keywords: str) -> dict[str, Any]:
@@ -51,17 +51,17 @@ FACTS = {
     CAT: (0.95, "observation", "project"),
     FORGET: (0.95, "retraction", "project"),
 }
-Judged = Callable[..., None]
+InstallJudge = Callable[..., None]
 
 
 @pytest.fixture
-def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
-    """Put a scripted judge in the place of the model."""
+def install_judge(monkeypatch: pytest.MonkeyPatch) -> InstallJudge:
+    """Replace the model by a scripted judge."""
 
-    def install(judge: ScriptedJudge) -> None:
+    def replace_judge(judge: ScriptedJudge) -> None:
         monkeypatch.setattr(bootstrap, "_judge", lambda _: judge)
 
-    return install
+    return replace_judge
 
 
 @pytest.fixture
@@ -76,19 +76,19 @@ def write(tmp_path: Path, stream: Any = STREAM, name: str = "shop") -> Path:
 
 
 def label(statement: str, memory: str) -> str:
-    """A new port updates the old one, and forgetting deletes the cat."""
+    """Label a new port as an update, and forgetting as a deletion."""
     if "9090" in statement and "8080" in memory:
         return "update"
     return "delete" if "forget" in statement.lower() and "Biscuit" in memory else "add"
 
 
-def measured(path: Path, settings: Settings, **about: Any) -> Any:
-    return streams.evaluate(path, settings, embedder=HashEmbedder(), **about)
+def measure(path: Path, settings: Settings, **options: Any) -> Any:
+    return streams.evaluate(path, settings, embedder=HashEmbedder(), **options)
 
 
-def test_a_conversation_is_learned_and_asked_about(tmp_path: Path, settings: Settings, judged: Judged) -> None:
-    judged(ScriptedJudge(FACTS, label))
-    figures = measured(write(tmp_path), settings).values
+def test_conversation_is_learned_and_queried(tmp_path: Path, settings: Settings, install_judge: InstallJudge) -> None:
+    install_judge(ScriptedJudge(FACTS, label))
+    figures = measure(write(tmp_path), settings).values
     shares = {name: figures[name]["share"] for name, _, _ in streams.FIGURES}
     assert shares["durable facts stored"] == 1.0
     assert shares["noise turns that stored something"] == 0.0
@@ -101,25 +101,27 @@ def test_a_conversation_is_learned_and_asked_about(tmp_path: Path, settings: Set
     assert figures["by_stream"]["shop"]["facts stored"] == 1.0
 
 
-def test_failures_are_listed_where_asked(tmp_path: Path, settings: Settings, judged: Judged) -> None:
-    judged(ScriptedJudge({name: each for name, each in FACTS.items() if name != MOVED}))
-    report = measured(write(tmp_path), settings, failures=True)
-    assert any("not stored: moved" in each for each in report.values["failures"])
+def test_failures_are_listed_on_request(tmp_path: Path, settings: Settings, install_judge: InstallJudge) -> None:
+    install_judge(ScriptedJudge({name: fact for name, fact in FACTS.items() if name != MOVED}))
+    report = measure(write(tmp_path), settings, failures=True)
+    assert any("not stored: moved" in failure for failure in report.values["failures"])
     assert "update wrong: new stored False" in report.text()
-    assert "update wrong" not in measured(write(tmp_path), settings).text()
+    assert "update wrong" not in measure(write(tmp_path), settings).text()
 
 
-def test_a_memory_that_goes_with_a_new_fact_is_an_overwrite(tmp_path: Path, settings: Settings, judged: Judged) -> None:
-    other = "the staging port of the uploads is 8081"
-    exchanges = [STREAM["exchanges"][0], exchange(2, other, "fact", fact("other", "port", "8081"))]
+def test_archived_memory_after_a_new_fact_is_an_overwrite(
+    tmp_path: Path, settings: Settings, install_judge: InstallJudge
+) -> None:
+    other_text = "the staging port of the uploads is 8081"
+    exchanges = [STREAM["exchanges"][0], exchange(2, other_text, "fact", fact("other", "port", "8081"))]
     stream = {**STREAM, "exchanges": exchanges, "questions": [], "prompts": []}
-    judged(ScriptedJudge({**FACTS, other: FACTS[PORT]}, lambda _statement, _memory: "update"))
-    figures = measured(write(tmp_path, stream), settings).values
+    install_judge(ScriptedJudge({**FACTS, other_text: FACTS[PORT]}, lambda _statement, _memory: "update"))
+    figures = measure(write(tmp_path, stream), settings).values
     assert figures["new facts that overwrote another"]["right"] == 1
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         ("{", "is not JSON"),
         ({"exchanges": []}, "lists of exchanges, questions and prompts"),
@@ -128,13 +130,13 @@ def test_a_memory_that_goes_with_a_new_fact_is_an_overwrite(tmp_path: Path, sett
         ({**STREAM, "prompts": [{"prompt": "x", "needed": ["nothing"]}]}, "needs 'nothing'"),
     ],
 )
-def test_a_file_of_another_shape_is_refused(tmp_path: Path, settings: Settings, content: Any, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        measured(write(tmp_path, content), settings)
+def test_invalid_file_is_rejected(tmp_path: Path, settings: Settings, content: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        measure(write(tmp_path, content), settings)
 
 
-def test_a_missing_file_and_an_empty_folder_are_reported(tmp_path: Path, settings: Settings) -> None:
+def test_missing_file_and_empty_folder_are_reported(tmp_path: Path, settings: Settings) -> None:
     with pytest.raises(NotFound, match="cannot be read"):
-        measured(tmp_path / "none.json", settings)
+        measure(tmp_path / "none.json", settings)
     with pytest.raises(NotFound, match="has no stream"):
-        measured(tmp_path, settings)
+        measure(tmp_path, settings)

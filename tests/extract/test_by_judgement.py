@@ -1,4 +1,4 @@
-"""Reading of turns by the judgement model: how a span becomes a fact, and what is left out."""
+"""Extraction by the judgement model: how a span becomes a fact, and which spans are dropped."""
 
 from __future__ import annotations
 
@@ -18,36 +18,40 @@ from tests.judges import FixedJudge, ValueJudge
 AT = "2026-11-17T10:00:00Z"
 
 
-def read(judge: Judge, *said: str | tuple[str, str], before: str = "", **about: Any) -> list[Sentence]:
-    messages = tuple(Message(*(("user", each) if isinstance(each, str) else each)) for each in said)
-    return by_judgement.read_exchange(Exchange(messages=messages, **{"at": AT, **about}), judge, before)
+def read(judge: Judge, *messages: str | tuple[str, str], previous_turn: str = "", **fields: Any) -> list[Sentence]:
+    exchange_messages = tuple(
+        Message(*(("user", message) if isinstance(message, str) else message)) for message in messages
+    )
+    return by_judgement.read_exchange(
+        Exchange(messages=exchange_messages, **{"at": AT, **fields}), judge, previous_turn
+    )
 
 
-def facts(judge: Judge, *said: str | tuple[str, str], **how: Any) -> list[ExtractedFact]:
-    return [fact for sentence in read(judge, *said, **how) for fact in sentence.found]
+def facts(judge: Judge, *messages: str | tuple[str, str], **options: Any) -> list[ExtractedFact]:
+    return [fact for sentence in read(judge, *messages, **options) for fact in sentence.found]
 
 
-def texts(judge: Judge, *said: str | tuple[str, str], **how: Any) -> list[str]:
-    return [fact.text for fact in facts(judge, *said, **how)]
+def texts(judge: Judge, *messages: str | tuple[str, str], **options: Any) -> list[str]:
+    return [fact.text for fact in facts(judge, *messages, **options)]
 
 
-def marked(
-    text: str, probability: float = 0.95, kind: str = "observation", about: str = "project"
+def mark_spans(
+    marked_text: str, probability: float = 0.95, kind: str = "observation", about: str = "project"
 ) -> tuple[str, FixedJudge]:
-    """Return the text without its [brackets], and a judge that finds what is inside of them."""
-    spans, plain = [], ""
-    for place, part in enumerate(text.replace("]", "[").split("[")):
-        if place % 2:
-            spans.append(Span(len(plain), len(plain) + len(part), probability, kind, about))
-        plain += part
-    return plain, FixedJudge(*spans)
+    """Return the text without its [brackets] and a judge that finds the bracketed spans."""
+    spans, text = [], ""
+    for index, part in enumerate(marked_text.replace("]", "[").split("[")):
+        if index % 2:
+            spans.append(Span(len(text), len(text) + len(part), probability, kind, about))
+        text += part
+    return text, FixedJudge(*spans)
 
 
-# ── from a span to a fact ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── From a span to a fact ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("marked_text", "expected"),
     [
         ("[btw, the gateway speaks gRPC.]", "The gateway speaks gRPC"),
         ("[Oh, and also: the gateway speaks gRPC]", "The gateway speaks gRPC"),
@@ -61,43 +65,43 @@ def marked(
         ("[Notes go to the wiki]", "Notes go to the wiki"),
     ],
 )
-def test_lead_ins_and_ends_are_cut(said: str, kept: str) -> None:
-    text, judge = marked(said)
-    assert texts(judge, text) == [kept]
+def test_introductory_phrases_and_trailing_words_are_removed(marked_text: str, expected: str) -> None:
+    text, judge = mark_spans(marked_text)
+    assert texts(judge, text) == [expected]
 
 
-def test_several_facts_of_a_sentence_are_kept_apart() -> None:
-    text, judge = marked("[The gateway speaks gRPC], and [the worker polls a queue].")
+def test_two_spans_of_a_sentence_are_separate_facts() -> None:
+    text, judge = mark_spans("[The gateway speaks gRPC], and [the worker polls a queue].")
     assert texts(judge, text) == ["The gateway speaks gRPC", "The worker polls a queue"]
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("marked_text", "expected"),
     [
         ("[The gateway speaks gRPC] because phones need it.", "The gateway speaks gRPC because phones need it"),
         ("[The gateway speaks gRPC], unless a proxy is used.", "The gateway speaks gRPC, unless a proxy is used"),
         ("[The gateway speaks gRPC]. Because of that we wait.", "The gateway speaks gRPC"),
     ],
 )
-def test_reasons_and_conditions_are_kept(said: str, kept: str) -> None:
-    text, judge = marked(said)
-    assert texts(judge, text) == [kept]
+def test_reasons_and_conditions_are_included(marked_text: str, expected: str) -> None:
+    text, judge = mark_spans(marked_text)
+    assert texts(judge, text) == [expected]
 
 
-def test_a_fragment_is_kept_with_the_question_that_it_answers() -> None:
-    text, judge = marked("[Port 8443]")
-    assert texts(judge, text, before="Which port does the gateway use?") == [
+def test_fragment_includes_the_question_it_answers() -> None:
+    text, judge = mark_spans("[Port 8443]")
+    assert texts(judge, text, previous_turn="Which port does the gateway use?") == [
         "Which port does the gateway use? Port 8443"
     ]
 
 
-def test_a_pronoun_is_kept_with_the_sentence_before() -> None:
-    text, judge = marked("The gateway is new. [It needs a client certificate].")
+def test_pronoun_includes_the_previous_sentence() -> None:
+    text, judge = mark_spans("The gateway is new. [It needs a client certificate].")
     assert texts(judge, text) == ["The gateway is new. It needs a client certificate"]
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("marked_text", "expected"),
     [
         (
             "[Ada owns the gateway]. [Nothing is merged without her approval].",
@@ -114,13 +118,13 @@ def test_a_pronoun_is_kept_with_the_sentence_before() -> None:
         ),
     ],
 )
-def test_a_statement_that_only_goes_on_belongs_to_the_one_before(said: str, kept: list[str]) -> None:
-    text, judge = marked(said)
-    assert texts(judge, text) == kept
+def test_statement_that_depends_on_the_previous_one_is_joined_to_it(marked_text: str, expected: list[str]) -> None:
+    text, judge = mark_spans(marked_text)
+    assert texts(judge, text) == expected
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("marked_text", "expected"),
     [
         (
             "[Frankfurt is the recovery region] and [all the copies go there, for legal reasons]",
@@ -141,43 +145,45 @@ def test_a_statement_that_only_goes_on_belongs_to_the_one_before(said: str, kept
         ),
     ],
 )
-def test_spans_that_break_off_or_point_back_are_joined(said: str, kept: list[str]) -> None:
-    plain, judge = marked(said)
-    assert texts(judge, plain) == kept
+def test_incomplete_or_anaphoric_spans_are_joined(marked_text: str, expected: list[str]) -> None:
+    text, judge = mark_spans(marked_text)
+    assert texts(judge, text) == expected
 
 
 def test_facts_of_different_kinds_are_not_joined() -> None:
-    said = "Ann no longer reviews SQL. Her successor is Bob."
+    text = "Ann no longer reviews SQL. Her successor is Bob."
     spans = (Span(0, 25, 0.95, "retraction", "project"), Span(27, 47, 0.95, "observation", "project"))
-    assert [fact.kind for fact in facts(FixedJudge(*spans), said)] == ["retraction", "observation"]
+    assert [fact.kind for fact in facts(FixedJudge(*spans), text)] == ["retraction", "observation"]
 
 
-def test_a_few_words_that_tell_nothing_are_no_fact() -> None:
-    text, judge = marked("[Hello hello]! Please fix the parser.")
+def test_span_without_content_is_not_a_fact() -> None:
+    text, judge = mark_spans("[Hello hello]! Please fix the parser.")
     assert [fact for fact in facts(judge, text) if not fact.tentative] == []
 
 
-def test_the_sentence_before_is_the_context_of_a_fact() -> None:
-    text, judge = marked("The gateway is new. [Requests need a client certificate].")
+def test_context_of_a_fact_includes_the_previous_sentence() -> None:
+    text, judge = mark_spans("The gateway is new. [Requests need a client certificate].")
     [fact] = facts(judge, text)
     assert fact.said == "The gateway is new. Requests need a client certificate."
 
 
-def test_the_context_of_a_fact_is_its_message_without_questions() -> None:
-    text, judge = marked("The gateway is new. Who made it? [Requests need a client certificate]. Fix the test.")
+def test_context_of_a_fact_is_its_message_without_questions() -> None:
+    text, judge = mark_spans("The gateway is new. Who made it? [Requests need a client certificate]. Fix the test.")
     [fact] = facts(judge, text)
     assert fact.said == "The gateway is new. Requests need a client certificate. Fix the test."
 
 
-def test_the_context_in_a_long_message_is_the_sentences_around() -> None:
+def test_context_in_a_long_message_is_the_surrounding_sentences() -> None:
     filler = "Nothing of this matters to anybody at all. " * 15
-    text, judge = marked(f"{filler}The gateway is new. [Requests need a client certificate]. Fix the test. {filler}")
+    text, judge = mark_spans(
+        f"{filler}The gateway is new. [Requests need a client certificate]. Fix the test. {filler}"
+    )
     [fact] = facts(judge, text)
     assert fact.said == "The gateway is new. Requests need a client certificate. Fix the test."
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("marked_text", "expected"),
     [
         (
             "The hall leaks, so the mock exam has slid [to the 25th of May].",
@@ -188,20 +194,20 @@ def test_the_context_in_a_long_message_is_the_sentences_around() -> None:
         ("you broke it again my friend, but [the gateway speaks gRPC].", "The gateway speaks gRPC"),
     ],
 )
-def test_a_span_is_completed_to_its_clause(said: str, kept: str) -> None:
-    text, judge = marked(said)
-    assert texts(judge, text) == [kept]
+def test_span_is_completed_to_its_clause(marked_text: str, expected: str) -> None:
+    text, judge = mark_spans(marked_text)
+    assert texts(judge, text) == [expected]
 
 
-def test_statements_that_are_joined_are_split_where_each_is_a_fact() -> None:
-    [said] = ["The gateway speaks gRPC only, and the worker polls a queue"]
-    assert texts(ValueJudge(), said) == ["The gateway speaks gRPC only", "The worker polls a queue"]
+def test_joined_clauses_are_split_where_each_is_a_fact() -> None:
+    [text] = ["The gateway speaks gRPC only, and the worker polls a queue"]
+    assert texts(ValueJudge(), text) == ["The gateway speaks gRPC only", "The worker polls a queue"]
     assert texts(ValueJudge(), "The gateway speaks gRPC only, and likes it") == [
         "The gateway speaks gRPC only, and likes it"
     ]
 
 
-def test_a_paragraph_in_quotation_marks_is_somebody_elses() -> None:
+def test_quoted_paragraph_is_not_prose() -> None:
     mail = '"Dear customer, our records show that your instances use a certificate that expires soon. Rotate it."'
     assert (
         by_judgement.prose(f"what do they want?\n\n{mail}\n\nWe use gRPC.") == "what do they want?\n\n\n\nWe use gRPC."
@@ -210,90 +216,90 @@ def test_a_paragraph_in_quotation_marks_is_somebody_elses() -> None:
     assert by_judgement.prose(term) == term
 
 
-def test_dates_are_resolved() -> None:
-    text, judge = marked("[The main branch is frozen until next Friday].")
+def test_relative_dates_are_resolved() -> None:
+    text, judge = mark_spans("[The main branch is frozen until next Friday].")
     assert texts(judge, text) == ["The main branch is frozen until next Friday (2026-11-27)"]
 
 
-def test_a_pattern_words_a_fact_once_though_two_spans_say_it() -> None:
-    text, judge = marked("[We decided to keep the monolith] because [splitting it costs too much].")
+def test_two_spans_matched_by_one_pattern_are_one_fact() -> None:
+    text, judge = mark_spans("[We decided to keep the monolith] because [splitting it costs too much].")
     assert texts(judge, text) == ["Team decided to keep the monolith because splitting it costs too much"]
 
 
-def test_the_fields_of_a_fact_come_from_its_span() -> None:
-    text, judge = marked("[The nightly job writes to Kafka].", 0.97, "technology", "person")
+def test_fields_of_a_fact_come_from_its_span() -> None:
+    text, judge = mark_spans("[The nightly job writes to Kafka].", 0.97, "technology", "person")
     [fact] = facts(judge, text)
     assert (fact.kind, fact.about, fact.confidence, fact.role) == ("technology", "person", 0.95, "user")
     assert "Kafka" in fact.entities
 
 
-def test_a_doubtful_span_is_tentative_and_a_poor_one_is_left() -> None:
+def test_doubtful_span_is_tentative_and_improbable_span_is_dropped() -> None:
     limits = FixedJudge.thresholds
-    text, judge = marked("[Gateways speak gRPC here].", (limits["fact"] + limits["doubtful fact"]) / 2)
+    text, judge = mark_spans("[Gateways speak gRPC here].", (limits["fact"] + limits["doubtful fact"]) / 2)
     [sentence] = read(judge, text)
     assert (sentence.way, sentence.reason, [fact.tentative for fact in sentence.found]) == (
         "model",
         by_judgement.DOUBTFUL,
         [True],
     )
-    text, judge = marked("[Gateways speak gRPC here].", limits["doubtful fact"] - 0.01)
+    text, judge = mark_spans("[Gateways speak gRPC here].", limits["doubtful fact"] - 0.01)
     [sentence] = read(judge, text)
     assert (sentence.way, sentence.reason) == ("skip", by_judgement.NOTHING)
     assert all(fact.tentative for fact in sentence.found)  # it may still change a memory
 
 
-def test_an_assistant_has_to_be_surer_except_in_an_observation() -> None:
+def test_assistant_facts_have_a_higher_threshold_except_in_observations() -> None:
     limits = FixedJudge.thresholds
-    text, judge = marked("[The gateway speaks gRPC].", (limits["fact"] + limits["assistant fact"]) / 2)
+    text, judge = mark_spans("[The gateway speaks gRPC].", (limits["fact"] + limits["assistant fact"]) / 2)
     assert texts(judge, text) == ["The gateway speaks gRPC"]
     assert facts(judge, ("assistant", text)) == []
     [fact] = facts(judge, ("assistant", text), context=OBSERVATION)
     assert fact.role == "assistant"
 
 
-def test_remarks_of_an_assistant_are_not_kept_but_reports_are() -> None:
-    text, judge = marked("[The gateway speaks gRPC].")
+def test_short_assistant_remarks_are_dropped_and_reports_are_kept() -> None:
+    text, judge = mark_spans("[The gateway speaks gRPC].")
     assert facts(judge, ("assistant", text)) == []
-    text, judge = marked(f"[The gateway speaks gRPC]. {'It was added this way. ' * 7}")
+    text, judge = mark_spans(f"[The gateway speaks gRPC]. {'It was added this way. ' * 7}")
     assert [fact.text for fact in facts(judge, ("assistant", text))] == ["The gateway speaks gRPC"]
 
 
-def test_an_item_of_a_list_is_kept_with_the_line_over_it() -> None:
-    text, judge = marked(
+def test_list_item_includes_the_line_above_the_list() -> None:
+    text, judge = mark_spans(
         "Done. **Key settings:**\n- [`pool_size=50` for the gateway]\n- [`timeout=5` for the gateway]\n"
     )
     assert texts(judge, text) == [
         "Key settings: `pool_size=50` for the gateway",
         "Key settings: `timeout=5` for the gateway",
     ]
-    text, judge = marked("[Key settings]:\n- [`timeout=5`]: [a hanging gateway fails fast]")
+    text, judge = mark_spans("[Key settings]:\n- [`timeout=5`]: [a hanging gateway fails fast]")
     assert texts(judge, text) == ["Key settings: `timeout=5`: a hanging gateway fails fast"]
-    text, judge = marked("I went through it.\n- [the gateway speaks gRPC to all clients]")
+    text, judge = mark_spans("I went through it.\n- [the gateway speaks gRPC to all clients]")
     assert texts(judge, text) == ["I went through it. The gateway speaks gRPC to all clients"]
 
 
-def test_a_short_statement_is_kept_with_the_sentence_before_it() -> None:
-    text, judge = marked("CI bounced your branch. [name has to start with the ticket]")
+def test_short_statement_includes_the_previous_sentence() -> None:
+    text, judge = mark_spans("CI bounced your branch. [name has to start with the ticket]")
     assert texts(judge, text) == ["CI bounced your branch. Name has to start with the ticket"]
-    text, judge = marked("Oh well, actually, anyway. [name has to start with the ticket]")
+    text, judge = mark_spans("Oh well, actually, anyway. [name has to start with the ticket]")
     assert texts(judge, text) == ["Name has to start with the ticket"]
-    text, judge = marked("[we never take **kwargs] in the handlers of this service here")
+    text, judge = mark_spans("[we never take **kwargs] in the handlers of this service here")
     assert "never take **kwargs" in texts(judge, text)[0]
-    text, judge = marked("Can you fix the login? [name has to start with the ticket]")
+    text, judge = mark_spans("Can you fix the login? [name has to start with the ticket]")
     assert texts(judge, text) == ["Name has to start with the ticket"]
-    text, judge = marked("[We are on Postgres these days]. [The gateway speaks gRPC to clients]")
+    text, judge = mark_spans("[We are on Postgres these days]. [The gateway speaks gRPC to clients]")
     assert texts(judge, text) == ["We are on Postgres these days", "The gateway speaks gRPC to clients"]
 
 
-def test_a_document_yields_a_few_facts_and_a_paste_none() -> None:
-    text, judge = marked(" ".join(f"[Service {each} speaks gRPC]." for each in "abcdefghijklmnop"))
+def test_document_yields_few_facts_and_a_paste_none() -> None:
+    text, judge = mark_spans(" ".join(f"[Service {letter} speaks gRPC]." for letter in "abcdefghijklmnop"))
     assert len(texts(judge, text)) == 8
-    text, judge = marked(f"[{'words ' * 200}]")
+    text, judge = mark_spans(f"[{'words ' * 200}]")
     assert texts(judge, text) == []
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "expected"),
     [
         ("a\n```sh\nWe use tabs\n```\nb", ["a", "b"]),
         ("a\n~~~\nWe use tabs", ["a"]),
@@ -302,11 +308,14 @@ def test_a_document_yields_a_few_facts_and_a_paste_none() -> None:
         ("a > b", ["a > b"]),
     ],
 )
-def test_prose_is_without_code_quotes_and_tables(text: str, left: list[str]) -> None:
-    assert by_judgement.prose(text).split("\n") == left or by_judgement.prose(text).split() == " ".join(left).split()
+def test_prose_excludes_code_quotes_and_tables(text: str, expected: list[str]) -> None:
+    assert (
+        by_judgement.prose(text).split("\n") == expected
+        or by_judgement.prose(text).split() == " ".join(expected).split()
+    )
 
 
-def test_a_typed_fact_has_the_kind_of_its_surest_span() -> None:
+def test_kind_of_a_typed_fact_is_that_of_its_most_probable_span() -> None:
     kind = by_judgement.kind_of(
         "x y", FixedJudge(Span(0, 1, 0.3, "policy", "project"), Span(2, 3, 0.9, "decision", "person"))
     )
@@ -315,11 +324,11 @@ def test_a_typed_fact_has_the_kind_of_its_surest_span() -> None:
     assert by_judgement.kind_of("x", FixedJudge()) == ("other", False)
 
 
-# ── the model itself ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The real model ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "Which database do we use?",
         "Can you fix the failing login test?",
@@ -331,58 +340,58 @@ def test_a_typed_fact_has_the_kind_of_its_surest_span() -> None:
         "",
     ],
 )
-def test_questions_tasks_quotes_and_code_state_nothing(judge: Judge, said: str) -> None:
-    assert [fact for fact in facts(judge, said) if not fact.tentative] == []
+def test_questions_tasks_quotes_and_code_yield_no_facts(judge: Judge, text: str) -> None:
+    assert [fact for fact in facts(judge, text) if not fact.tentative] == []
 
 
 _REPORT_REST = "I ran the whole suite twice, on both machines, and nothing else came up along the way so far."
 
 
-def test_sentences_of_a_reports_paragraph_are_one_fact() -> None:
-    said, judge = marked(
+def test_sentences_of_a_report_paragraph_are_one_fact() -> None:
+    text, judge = mark_spans(
         "[The pool ran dry because every request opened a client of its own.] [It holds 50 connections now.]\n\n"
         f"[Timeouts are five seconds.] {_REPORT_REST}"
     )
-    assert texts(judge, ("assistant", said)) == [
+    assert texts(judge, ("assistant", text)) == [
         "The pool ran dry because every request opened a client of its own. It holds 50 connections now",
         "Timeouts are five seconds",
     ]
 
 
-def test_paragraph_that_is_too_long_is_several_facts() -> None:
-    said, judge = marked(f"[{'The gateway speaks gRPC ' * 10}now.] [{'The worker reads from the queue ' * 10}now.]")
-    assert len(texts(judge, ("assistant", said))) == 2
+def test_overlong_paragraph_is_several_facts() -> None:
+    text, judge = mark_spans(f"[{'The gateway speaks gRPC ' * 10}now.] [{'The worker reads from the queue ' * 10}now.]")
+    assert len(texts(judge, ("assistant", text))) == 2
 
 
-def test_list_of_a_report_is_one_fact_where_one_item_is() -> None:
-    said, judge = marked(
+def test_list_of_a_report_is_one_fact_if_one_item_is() -> None:
+    text, judge = mark_spans(
         f"{_REPORT_REST} Done, and checked with everything that was asked for.\n\nKey settings:\n"
         "- [`max_connections=50`: more at once]\n- `socket_timeout=5`: fail fast\n- `retry_on_timeout=True`"
     )
-    assert texts(judge, ("assistant", said)) == [
+    assert texts(judge, ("assistant", text)) == [
         "Key settings: `max_connections=50`: more at once; `socket_timeout=5`: fail fast; `retry_on_timeout=True`"
     ]
 
 
-def test_unlikely_sentence_of_a_report_is_kept_beside_a_sure_one_only() -> None:
+def test_doubtful_sentence_of_a_report_is_kept_only_next_to_a_certain_one() -> None:
     limits = FixedJudge.thresholds
     doubtful = (limits["doubtful fact"] + limits["assistant fact"]) / 2
-    said = f"The gateway speaks gRPC.\n\n{_REPORT_REST} {_REPORT_REST}\n\nThe worker reads from Kafka."
+    text = f"The gateway speaks gRPC.\n\n{_REPORT_REST} {_REPORT_REST}\n\nThe worker reads from Kafka."
     unsure = Span(0, 24, doubtful, "observation", "project")
-    sure = Span(said.index("The worker"), len(said), 0.95, "observation", "project")
-    assert texts(FixedJudge(unsure), ("assistant", said)) == []
-    assert texts(FixedJudge(unsure, sure), ("assistant", said)) == [
+    sure = Span(text.index("The worker"), len(text), 0.95, "observation", "project")
+    assert texts(FixedJudge(unsure), ("assistant", text)) == []
+    assert texts(FixedJudge(unsure, sure), ("assistant", text)) == [
         "The gateway speaks gRPC",
         "The worker reads from Kafka",
     ]
 
 
-def test_the_plans_of_an_assistant_state_nothing(judge: Judge) -> None:
+def test_plans_of_an_assistant_yield_no_facts(judge: Judge) -> None:
     assert facts(judge, "hi", ("assistant", "I'll have a look at the tests now and run them.")) == []
 
 
 @pytest.mark.parametrize(
-    ("said", "kept", "kind", "about"),
+    ("text", "expected", "kind", "about"),
     [
         ("btw, we use pnpm instead of npm.", "We use pnpm instead of npm", "technology", "project"),
         ("Sofia owns the billing service.", "Sofia owns the billing service", "other", "project"),
@@ -397,12 +406,12 @@ def test_the_plans_of_an_assistant_state_nothing(judge: Judge) -> None:
         ("I'm allergic to peanuts.", "I'm allergic to peanuts", "observation", "person"),
     ],
 )
-def test_plain_statements_are_facts(judge: Judge, said: str, kept: str, kind: str, about: str) -> None:
-    [fact] = facts(judge, said)
-    assert (fact.text, fact.kind, fact.about, fact.tentative) == (kept, kind, about, False)
+def test_plain_statements_are_facts(judge: Judge, text: str, expected: str, kind: str, about: str) -> None:
+    [fact] = facts(judge, text)
+    assert (fact.text, fact.kind, fact.about, fact.tentative) == (expected, kind, about, False)
 
 
-# ── in a keeper ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── With a keeper ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -410,7 +419,7 @@ def keeper(judge: Judge) -> Keeper:
     return Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=judge)
 
 
-def test_facts_about_the_person_belong_to_no_project_and_say_where_they_were_said(keeper: Keeper) -> None:
+def test_facts_about_the_person_have_no_project_and_record_their_origin(keeper: Keeper) -> None:
     keeper.learn("User: I'm allergic to peanuts.", project="/srv/web", source="claude-code/web")
     keeper.learn("User: I'm allergic to peanuts.", project="/srv/api", source="codex/api")
     [memory] = keeper
@@ -418,54 +427,54 @@ def test_facts_about_the_person_belong_to_no_project_and_say_where_they_were_sai
     assert memory.occurrences == 2
 
 
-def test_a_retraction_is_not_stored(keeper: Keeper) -> None:
+def test_retraction_is_not_stored(keeper: Keeper) -> None:
     learned = keeper.learn("User: We no longer deploy on Fridays.")
     assert [action["action"] for action in learned.actions] == ["rejected"]
     assert list(keeper) == []
 
 
-def test_a_tentative_fact_only_changes_memories() -> None:
+def test_tentative_fact_only_changes_memories() -> None:
     limits = FixedJudge.thresholds
-    said = "Gateways speak gRPC here."
-    doubtful = Span(0, len(said) - 1, (limits["fact"] + limits["doubtful fact"]) / 2, "observation", "project")
+    text = "Gateways speak gRPC here."
+    doubtful = Span(0, len(text) - 1, (limits["fact"] + limits["doubtful fact"]) / 2, "observation", "project")
     with Keeper(
         MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=FixedJudge(doubtful, update=0.97)
     ) as keeper:
-        assert keeper.learn(f"User: {said}").actions == ()
+        assert keeper.learn(f"User: {text}").actions == ()
         keeper.add("Gateways speak REST here", dedup=False)
-        assert [action["action"] for action in keeper.learn(f"User: {said}").actions] == ["update"]
+        assert [action["action"] for action in keeper.learn(f"User: {text}").actions] == ["update"]
         assert [memory.text for memory in keeper] == ["Gateways speak gRPC here"]
 
 
-def test_a_tentative_fact_that_probably_changes_a_memory_is_kept_beside_it() -> None:
+def test_tentative_fact_that_may_replace_a_memory_is_added() -> None:
     limits = FixedJudge.thresholds
-    said = "Gateways speak gRPC here."
-    doubtful = Span(0, len(said) - 1, (limits["fact"] + limits["doubtful fact"]) / 2, "observation", "project")
+    text = "Gateways speak gRPC here."
+    doubtful = Span(0, len(text) - 1, (limits["fact"] + limits["doubtful fact"]) / 2, "observation", "project")
     judge = FixedJudge(doubtful, update=0.75)
     judge.thresholds = {**limits, "change": 0.8}
     with Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=judge) as keeper:
         old = keeper.add("Gateways speak REST here", dedup=False).memory_id
-        assert [action["action"] for action in keeper.learn(f"User: {said}").actions] == ["add"]
+        assert [action["action"] for action in keeper.learn(f"User: {text}").actions] == ["add"]
         [new] = [memory for memory in keeper if memory.id != old]
         assert new.metadata == {MAY_REPLACE: [old]}
 
 
-def test_message_that_only_ends_a_memory_is_not_stored() -> None:
-    said = "Forget the gateways that speak gRPC here, we never built them."
+def test_message_that_only_retracts_a_memory_is_not_stored() -> None:
+    text = "Forget the gateways that speak gRPC here, we never built them."
     judge = FixedJudge(Span(0, 6, 0.12, "retraction", "project"), delete=0.97)  # hardly a fact, but a hint
     with Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=judge) as keeper:
         keeper.add("The gateways speak gRPC here", dedup=False)
-        assert [action["action"] for action in keeper.learn(f"User: {said}").actions] == ["delete"]
+        assert [action["action"] for action in keeper.learn(f"User: {text}").actions] == ["delete"]
 
 
-def test_message_without_a_hint_of_a_fact_is_not_compared() -> None:
-    said = "Forget the gateways that speak gRPC here, we never built them."
+def test_message_without_a_possible_fact_is_not_compared() -> None:
+    text = "Forget the gateways that speak gRPC here, we never built them."
     with Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=FixedJudge(delete=0.97)) as keeper:
         keeper.add("The gateways speak gRPC here", dedup=False)
-        assert keeper.learn(f"User: {said}").actions == ()
+        assert keeper.learn(f"User: {text}").actions == ()
 
 
-def test_without_the_model_patterns_read_and_nothing_is_updated(tmp_path: Any) -> None:
+def test_without_the_model_patterns_are_used_and_nothing_is_updated(tmp_path: Any) -> None:
     with Keeper(SqliteStore(tmp_path / "x.db", FixedClock()), HashEmbedder(), FixedClock()) as keeper:
         keeper.learn("User: We use npm.")
         keeper.learn("User: We switched from npm to pnpm.")
@@ -473,12 +482,12 @@ def test_without_the_model_patterns_read_and_nothing_is_updated(tmp_path: Any) -
 
 
 def test_overlapping_spans_yield_each_fact_once(judge: Judge) -> None:
-    said = "We switched from Prisma to Drizzle, and the staging port is 9090 now."
-    assert texts(judge, said) == ["Team switched from Prisma to Drizzle", "The staging port is 9090 now"]
+    text = "We switched from Prisma to Drizzle, and the staging port is 9090 now."
+    assert texts(judge, text) == ["Team switched from Prisma to Drizzle", "The staging port is 9090 now"]
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("text", "expected"),
     [
         (
             "btw the staging db lives on neon, and ana owns billing. could you fix the flaky checkout test?",
@@ -487,15 +496,15 @@ def test_overlapping_spans_yield_each_fact_once(judge: Judge) -> None:
         ("We use pnpm here, and deploys go through fly.", ["We use pnpm here", "Deploys go through fly"]),
     ],
 )
-def test_joined_facts_are_kept_one_by_one_and_once(judge: Judge, said: str, kept: list[str]) -> None:
-    assert texts(judge, said) == kept
+def test_joined_facts_are_stored_separately_and_once(judge: Judge, text: str, expected: list[str]) -> None:
+    assert texts(judge, text) == expected
 
 
-def test_words_behind_the_end_of_a_clause_do_not_complete_it() -> None:
-    said, judge = marked("[we lint with biome,] please fix the ci")
-    assert texts(judge, said) == ["We lint with biome"]
+def test_words_after_the_end_of_a_clause_do_not_complete_it() -> None:
+    text, judge = mark_spans("[we lint with biome,] please fix the ci")
+    assert texts(judge, text) == ["We lint with biome"]
 
 
-def test_sentence_before_another_paragraph_is_not_kept_with_a_short_statement() -> None:
-    said, judge = marked("The branch name was bounced.\n\n[Names start with the ticket]")
-    assert texts(judge, said) == ["Names start with the ticket"]
+def test_short_statement_does_not_include_another_paragraph() -> None:
+    text, judge = mark_spans("The branch name was bounced.\n\n[Names start with the ticket]")
+    assert texts(judge, text) == ["Names start with the ticket"]

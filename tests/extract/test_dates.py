@@ -1,4 +1,4 @@
-"""Relative dates are resolved on the day on which they were said."""
+"""Relative dates are resolved against the date of the message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TUESDAY = "2026-11-17T10:00:00+00:00"
 
 
 @pytest.mark.parametrize(
-    ("said", "resolved"),
+    ("text", "expected"),
     [
         ("The freeze starts today", "The freeze starts today (2026-11-17)"),
         ("We ship tonight", "We ship tonight (2026-11-17)"),
@@ -44,12 +44,12 @@ TUESDAY = "2026-11-17T10:00:00+00:00"
         ("Mary is off until the 20th", "Mary is off until the 20th (2026-11-20)"),
     ],
 )
-def test_one_day_week_month_or_year_is_resolved(said: str, resolved: str) -> None:
-    assert resolve(said, TUESDAY) == resolved
+def test_relative_date_is_resolved(text: str, expected: str) -> None:
+    assert resolve(text, TUESDAY) == expected
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "We deploy on Fridays",
         "We shipped it recently and move soon",
@@ -66,16 +66,16 @@ def test_one_day_week_month_or_year_is_resolved(said: str, resolved: str) -> Non
         "",
     ],
 )
-def test_other_wordings_are_left_alone(said: str) -> None:
-    assert resolve(said, TUESDAY) == said
+def test_other_phrases_are_unchanged(text: str) -> None:
+    assert resolve(text, TUESDAY) == text
 
 
 @pytest.mark.parametrize("said_at", ["", "yesterday", "2026-13-01T00:00:00Z"])
-def test_without_a_date_nothing_is_resolved(said_at: str) -> None:
+def test_without_a_valid_date_nothing_is_resolved(said_at: str) -> None:
     assert resolve("We ship tomorrow", said_at) == "We ship tomorrow"
 
 
-def test_resolving_twice_changes_nothing() -> None:
+def test_resolution_is_idempotent() -> None:
     once = resolve("We ship tomorrow, and again in 2 weeks", TUESDAY)
     assert resolve(once, "2027-01-01T00:00:00Z") == once
 

@@ -1,4 +1,4 @@
-"""Rows of domain knowledge out of sentences about markets, servers and sensors: what is read, and what must not be."""
+"""Parsing of sentences about markets, servers and sensors into rows of domain knowledge."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cofio.domain_knowledge.extract.extraction import extract_knowledge, facts, 
 from cofio.domain_knowledge.extract.quantities import quantities
 from cofio.models.domain_knowledge import ANY, Seasonal, make_row
 
-# ── quantities ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Quantities ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("said", "value", "unit"),
+    ("text", "value", "unit"),
     [
         ("5M", 5e6, ""),
         ("5 million", 5e6, ""),
@@ -55,23 +55,23 @@ from cofio.models.domain_knowledge import ANY, Seasonal, make_row
         ("twelve", 12, ""),
     ],
 )
-def test_a_quantity_is_read_with_its_unit_as_said(said: str, value: float, unit: str) -> None:
-    [found] = quantities(f"it exceeds {said}, they say")
-    assert (found.value, found.unit) == (value, unit)
+def test_quantity_is_parsed_with_its_unit(text: str, value: float, unit: str) -> None:
+    [quantity] = quantities(f"it exceeds {text}, they say")
+    assert (quantity.value, quantity.unit) == (value, unit)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "5m", "300 K", "3,5", "1.2.3", "v2.3", "2024-01-01", "12/31", "10:30", "5-10", "5–6%", "3x", "5th", "#12",
         "web-1", "20-day", "twenty-five", "1e999", "9" * 400, "5Q", "two x", "10.0.0.1",
     ],
 )  # fmt: skip
-def test_what_may_be_something_else_is_no_quantity(said: str) -> None:
-    assert quantities(f"exceeds {said}") == []
+def test_ambiguous_number_is_not_a_quantity(text: str) -> None:
+    assert quantities(f"exceeds {text}") == []
 
 
-# ── thresholds ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Thresholds ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 ABOVE, BELOW, AT_LEAST, AT_MOST = ("above", False), ("below", False), ("above", True), ("below", True)
 
@@ -125,21 +125,21 @@ THRESHOLDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "source", "metric", "how", "value", "unit"), THRESHOLDS)
-def test_a_threshold_is_read(
-    said: str, source: str, metric: str, how: tuple[str, bool], value: float, unit: str
+@pytest.mark.parametrize(("sentence", "source", "metric", "comparison", "value", "unit"), THRESHOLDS)
+def test_threshold_is_parsed(
+    sentence: str, source: str, metric: str, comparison: tuple[str, bool], value: float, unit: str
 ) -> None:
-    told = read_sentence(said)
-    assert told is not None
-    assert (told.table, told.denied) == ("thresholds", False)
-    direction, inclusive = how
-    assert told.fields == {
+    row = read_sentence(sentence)
+    assert row is not None
+    assert (row.table, row.denied) == ("thresholds", False)
+    direction, inclusive = comparison
+    assert row.fields == {
         "source": source, "metric": metric, "value": value, "direction": direction, "inclusive": inclusive, "unit": unit
     }  # fmt: skip
-    make_row("thresholds", told.fields)
+    make_row("thresholds", row.fields)
 
 
-# ── correlations ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Correlations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 CORRELATIONS = [
     ("Correlation: BTC price leads COIN stock.", "BTC price", "leads", "COIN stock", False),
@@ -162,19 +162,19 @@ CORRELATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "one", "relation", "other", "inverse"), CORRELATIONS)
-def test_both_sides_of_a_correlation_are_read(said: str, one: str, relation: str, other: str, inverse: bool) -> None:
-    told = read_sentence(said)
-    assert told is not None
-    assert (told.table, told.denied) == ("correlations", False)
-    fields = told.fields
-    assert (fields["source_a"], fields["relation"], fields["source_b"]) == (one, relation, other)
+@pytest.mark.parametrize(("sentence", "source_a", "relation", "source_b", "inverse"), CORRELATIONS)
+def test_correlation_is_parsed(sentence: str, source_a: str, relation: str, source_b: str, inverse: bool) -> None:
+    row = read_sentence(sentence)
+    assert row is not None
+    assert (row.table, row.denied) == ("correlations", False)
+    fields = row.fields
+    assert (fields["source_a"], fields["relation"], fields["source_b"]) == (source_a, relation, source_b)
     assert fields["inverse"] is inverse
-    assert fields["rule"] == said.removeprefix("Correlation: ").rstrip(".")
+    assert fields["rule"] == sentence.removeprefix("Correlation: ").rstrip(".")
     make_row("correlations", fields)
 
 
-# ── patterns and seasons ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── Patterns and seasons ──────────────────────────────────────────────────────────────────────────────────────────────
 
 SEASONS = [
     ("volume is typically low on Fridays", "weekly", "fri"),
@@ -191,24 +191,24 @@ SEASONS = [
 ]
 
 
-@pytest.mark.parametrize(("said", "period", "during"), SEASONS)
-def test_the_times_of_a_seasonal_sentence_are_read(said: str, period: str, during: str) -> None:
-    told = read_sentence(said)
-    assert told is not None
-    assert (told.table, told.fields["period"], told.fields["during"]) == ("seasonal", period, during)
-    row = make_row("seasonal", told.fields)
+@pytest.mark.parametrize(("sentence", "period", "during"), SEASONS)
+def test_seasonal_times_are_parsed(sentence: str, period: str, during: str) -> None:
+    parsed = read_sentence(sentence)
+    assert parsed is not None
+    assert (parsed.table, parsed.fields["period"], parsed.fields["during"]) == ("seasonal", period, during)
+    row = make_row("seasonal", parsed.fields)
     assert isinstance(row, Seasonal)
     seasonal_times.check(row)
 
 
-def test_hours_are_of_the_timezone_that_is_said() -> None:
-    told = read_sentence("AAPL volume is usually thin every day from 12:00 to 13:30 ET")
-    assert told is not None
-    assert (told.fields["timezone"], told.fields["source"]) == ("America/New_York", "AAPL")
+def test_timezone_of_hours_is_parsed() -> None:
+    parsed = read_sentence("AAPL volume is usually thin every day from 12:00 to 13:30 ET")
+    assert parsed is not None
+    assert (parsed.fields["timezone"], parsed.fields["source"]) == ("America/New_York", "AAPL")
 
 
 @pytest.mark.parametrize(
-    ("said", "source"),
+    ("sentence", "source"),
     [
         ("Observation: AAPL volume spikes consistently before earnings.", "AAPL"),
         ("web-1 typically restarts after a deployment", "web-1"),
@@ -220,18 +220,18 @@ def test_hours_are_of_the_timezone_that_is_said() -> None:
         ("Pattern: sales rise every December and fall every January", ""),
     ],
 )
-def test_what_comes_at_no_certain_times_is_a_pattern(said: str, source: str) -> None:
-    told = read_sentence(said)
-    assert told is not None
-    assert told.table == "patterns"
-    assert told.fields.get("source", "") == source
+def test_statement_without_definite_times_is_a_pattern(sentence: str, source: str) -> None:
+    parsed = read_sentence(sentence)
+    assert parsed is not None
+    assert parsed.table == "patterns"
+    assert parsed.fields.get("source", "") == source
 
 
-# ── denials ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Denials ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("said", "table", "which"),
+    ("sentence", "table", "fields"),
     [
         ("do not flag AAPL if volume exceeds 5M", "thresholds",
          {"source": "AAPL", "metric": "volume", "direction": "above", "value": 5e6}),
@@ -249,17 +249,17 @@ def test_what_comes_at_no_certain_times_is_a_pattern(said: str, source: str) -> 
          {"source_a": "AAPL", "source_b": "MSFT", "relation": "with"}),
     ],
 )  # fmt: skip
-def test_a_denial_tells_which_row_is_meant(said: str, table: str, which: dict[str, object]) -> None:
-    told = read_sentence(said)
-    assert told is not None
-    assert (told.table, dict(told.fields), told.denied) == (table, which, True)
-    assert facts(said), "what is denied is remembered in words"
+def test_denial_identifies_the_row(sentence: str, table: str, fields: dict[str, object]) -> None:
+    parsed = read_sentence(sentence)
+    assert parsed is not None
+    assert (parsed.table, dict(parsed.fields), parsed.denied) == (table, fields, True)
+    assert facts(sentence), "a denial is stored as text too"
 
 
-# ── traps ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Sentences that must not be parsed ─────────────────────────────────────────────────────────────────────────────────
 
 TRAPS = [
-    # asked, supposed, gone by, said by others
+    # questions, hypothetical, past, reported
     "Should we flag AAPL if volume exceeds 5M?",
     "Would it help to flag AAPL if volume exceeds 5M?",
     "If we flagged AAPL when volume exceeds 5M we would be swamped",
@@ -270,7 +270,7 @@ TRAPS = [
     "Bob wants to flag AAPL if volume exceeds 5M",
     "The vendor says: flag AAPL if volume exceeds 5M",
     "AAPL was flagged when volume exceeded 5M",
-    # narrowed, or more than one thing
+    # restricted, or several statements
     "Do not flag AAPL unless volume exceeds 5M",
     "Do not flag AAPL volume until Monday",
     "Flag AAPL if volume exceeds 5M, except on earnings days",
@@ -287,7 +287,7 @@ TRAPS = [
     "Flag COIN if BTC price falls below 40k",
     "alert if error rate exceeds 5% in production",
     "flag AAPL if volume exceeds 5M three times",
-    # no number, or one that is no value
+    # no number, or a number that is not a value
     "Flag AAPL if volume is unusual",
     "Flag AAPL if volume exceeds its 20-day average",
     "Flag AAPL if volume exceeds 2x the average",
@@ -302,7 +302,7 @@ TRAPS = [
     "warn if no heartbeat arrives within 30 seconds",
     "alert when the backup starts after 09:30",
     "flag days when volume exceeds 5M",
-    # of what?
+    # no source or metric
     "Flag TSLA if it exceeds 200",
     "Flag when VIX exceeds 30",
     "flag it if volume exceeds 5M",
@@ -317,7 +317,7 @@ TRAPS = [
     "Alert if CPU is 10% above baseline",
     "Do not alert the team",
     "Stop flagging false positives",
-    # no correlation
+    # not a correlation
     "BTC leads COIN and MSTR",
     "AAPL follows QQQ and SPY follows VIX",
     "The CEO leads AAPL",
@@ -334,7 +334,7 @@ TRAPS = [
     "AAPL leads by 3%",
     "The model predicts AAPL price",
     "Correlation: BTC leads BTC",
-    # no pattern
+    # not a pattern
     "Pattern: none detected today",
     "Pattern: no clear pattern emerged",
     "Always check the logs first",
@@ -351,18 +351,18 @@ TRAPS = [
 ]
 
 
-@pytest.mark.parametrize("said", TRAPS)
-def test_what_is_not_certain_is_not_read(said: str) -> None:
-    assert read_sentence(said) is None
+@pytest.mark.parametrize("sentence", TRAPS)
+def test_ambiguous_sentence_is_not_parsed(sentence: str) -> None:
+    assert read_sentence(sentence) is None
 
 
-def test_the_table_is_as_large_as_it_should_be() -> None:
-    read_well = len(THRESHOLDS) + len(CORRELATIONS) + len(SEASONS)
-    assert read_well + len(TRAPS) >= 80
+def test_test_data_is_large_enough() -> None:
+    parsed_count = len(THRESHOLDS) + len(CORRELATIONS) + len(SEASONS)
+    assert parsed_count + len(TRAPS) >= 80
     assert len(TRAPS) >= 40
 
 
-# ── whatever is said ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Any text ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 PIECES = [
     "flag", "alert", "do not", "stop flagging", "if", "when", "AAPL", "web-1", "volume", "price of", "'s", "exceeds",
@@ -373,20 +373,20 @@ PIECES = [
 
 
 @given(st.text(max_size=400) | st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))
-def test_nothing_that_is_said_breaks_the_reading(said: str) -> None:
-    quantities(said)
-    for each in extract_knowledge(said):
-        if each.table and not each.denied:
-            row = make_row(each.table, each.fields)
+def test_any_text_is_parsed_without_error(text: str) -> None:
+    quantities(text)
+    for knowledge in extract_knowledge(text):
+        if knowledge.table and not knowledge.denied:
+            row = make_row(knowledge.table, knowledge.fields)
             if isinstance(row, Seasonal):
                 seasonal_times.check(row)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))
-def test_what_is_read_can_be_kept(said: str) -> None:
-    told = read_sentence(said)
-    if told is not None and not told.denied:
-        make_row(told.table, told.fields)
+def test_parsed_row_is_valid(sentence: str) -> None:
+    parsed = read_sentence(sentence)
+    if parsed is not None and not parsed.denied:
+        make_row(parsed.table, parsed.fields)
 
 
 @pytest.mark.parametrize(
@@ -398,21 +398,21 @@ def test_what_is_read_can_be_kept(said: str) -> None:
     ],
 )  # fmt: skip
 def test_time_is_linear_in_the_length(piece: str) -> None:
-    short, long = (piece * (size // len(piece)) for size in (4_000, 64_000))
-    assert seconds(long) < 16 * 10 * max(seconds(short), 0.005)
+    short_text, long_text = (piece * (size // len(piece)) for size in (4_000, 64_000))
+    assert seconds(long_text) < 16 * 10 * max(seconds(short_text), 0.005)
 
 
 @pytest.mark.parametrize("piece", ["5M ", "1. ", "5+ "])
-def test_a_sentence_of_nothing_but_numbers_takes_no_longer_than_another(piece: str) -> None:
-    began = time.process_time()
+def test_sentence_of_numbers_is_parsed_quickly(piece: str) -> None:
+    started = time.process_time()
     for _ in range(20):
         assert read_sentence(("flag AAPL if " + piece * 400)[:990]) is None
-    assert time.process_time() - began < 5  # usually 0.2; each once took a second
+    assert time.process_time() - started < 5  # usually 0.2; each call once took a second
 
 
-def seconds(said: str) -> float:
-    began = time.perf_counter()
-    extract_knowledge(said)
-    read_sentence(said[:1_000])
-    quantities(said)
-    return time.perf_counter() - began
+def seconds(text: str) -> float:
+    started = time.perf_counter()
+    extract_knowledge(text)
+    read_sentence(text[:1_000])
+    quantities(text)
+    return time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Patterns: what is read as a fact, how it is worded, and what never is."""
+"""Extraction patterns: which sentences are facts, and their wording."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cofio.ingest.extract import patterns
 from cofio.models.memory import CATEGORIES, KINDS, category_of
 from cofio.text import sentences
 
-#: A sentence, the kind of fact, the texts that are kept of it.
+#: A sentence, the kind of fact, the extracted texts.
 FACTS = [
     ("I prefer dark mode", "preference", ["User prefers dark mode"]),
     ("I prefer dark mode for coding", "preference", ["User prefers dark mode"]),
@@ -56,7 +56,7 @@ FACTS = [
     ("Remember that the demo is every Friday", "other", ["The demo is every Friday"]),
 ]  # fmt: skip
 
-NEVER = [
+NO_FACTS = [
     "Hello, how are you?",
     "Should we always use tabs?",
     "do we always use UTC",
@@ -82,23 +82,23 @@ NEVER = [
 
 
 @pytest.mark.parametrize(("sentence", "kind", "texts"), FACTS)
-def test_a_fact_is_found_and_worded(sentence: str, kind: str, texts: list[str]) -> None:
-    found = patterns.find(sentence)
-    assert [each.text for each in found] == texts
-    assert {each.kind for each in found} == {kind}
-    assert {(each.method, each.said, each.role) for each in found} == {("pattern", sentence, "user")}
-    assert all(0.8 <= each.confidence <= 0.95 for each in found)
+def test_fact_is_found_and_worded(sentence: str, kind: str, texts: list[str]) -> None:
+    extracted = patterns.find(sentence)
+    assert [fact.text for fact in extracted] == texts
+    assert {fact.kind for fact in extracted} == {kind}
+    assert {(fact.method, fact.said, fact.role) for fact in extracted} == {("pattern", sentence, "user")}
+    assert all(0.8 <= fact.confidence <= 0.95 for fact in extracted)
 
 
-@pytest.mark.parametrize("sentence", NEVER)
-def test_nothing_is_found_in_what_states_nothing(sentence: str) -> None:
+@pytest.mark.parametrize("sentence", NO_FACTS)
+def test_no_fact_is_found(sentence: str) -> None:
     assert patterns.find(sentence) == []
     assert patterns.find(sentence, role="assistant") == []
 
 
-def test_an_assistant_may_tell_a_workaround_and_nothing_else() -> None:
-    found = patterns.find("I found a workaround for Safari 17 by using a polyfill.", role="assistant")
-    assert [(each.text, each.role) for each in found] == [
+def test_assistant_may_only_report_workarounds() -> None:
+    extracted = patterns.find("I found a workaround for Safari 17 by using a polyfill.", role="assistant")
+    assert [(fact.text, fact.role) for fact in extracted] == [
         ("Found workaround for Safari 17 by using a polyfill", "assistant")
     ]
     assert patterns.find("We switched from Jest to Vitest.", role="assistant") == []
@@ -123,17 +123,15 @@ def test_an_assistant_may_tell_a_workaround_and_nothing_else() -> None:
         ("Remember that Ann reviews api/v2", 0.95, ("Ann", "api/v2")),
     ],
 )
-def test_a_fact_has_its_entities_and_its_confidence(
-    sentence: str, confidence: float, entities: tuple[str, ...]
-) -> None:
-    (found,) = patterns.find(sentence)
-    assert (found.confidence, found.entities) == (confidence, entities)
+def test_fact_has_entities_and_confidence(sentence: str, confidence: float, entities: tuple[str, ...]) -> None:
+    (fact,) = patterns.find(sentence)
+    assert (fact.confidence, fact.entities) == (confidence, entities)
 
 
-def test_only_facts_of_the_wanted_kind_are_returned() -> None:
+def test_only_facts_of_the_requested_kind_are_returned() -> None:
     sentence = "I prefer tabs and we switched from npm to pnpm"
-    assert [each.kind for each in patterns.find(sentence)] == ["preference", "technology"]
-    assert [each.text for each in patterns.find(sentence, "technology")] == ["Team switched from npm to pnpm"]
+    assert [fact.kind for fact in patterns.find(sentence)] == ["preference", "technology"]
+    assert [fact.text for fact in patterns.find(sentence, "technology")] == ["Team switched from npm to pnpm"]
     assert patterns.find("I prefer React", "temporal") == []
 
 
@@ -142,14 +140,14 @@ def test_every_sentence_of_a_text_is_read() -> None:
     assert [fact.text for fact in patterns.facts(text)] == ["User prefers tabs", "Team uses uv for tooling"]
 
 
-def test_no_word_belongs_to_two_facts() -> None:
-    found = patterns.find("We decided to stop using Jest because we always use Vitest for new tests")
-    assert [each.kind for each in found] == ["decision"]
+def test_overlapping_patterns_give_one_fact() -> None:
+    extracted = patterns.find("We decided to stop using Jest because we always use Vitest for new tests")
+    assert [fact.kind for fact in extracted] == ["decision"]
 
 
-def test_every_row_finds_one_of_the_facts_above() -> None:
+def test_every_pattern_matches_an_example() -> None:
     for row in patterns.ROWS:
-        said = [sentence.replace("’", "'").rstrip(".") for sentence, kind, _ in FACTS if kind == row.kind]
-        assert any(row.pattern.search(sentence) for sentence in said), row
+        sentences_of_kind = [sentence.replace("’", "'").rstrip(".") for sentence, kind, _ in FACTS if kind == row.kind]
+        assert any(row.pattern.search(sentence) for sentence in sentences_of_kind), row
         assert row.kind in KINDS
         assert category_of(row.kind) in CATEGORIES

@@ -17,7 +17,6 @@ from cofio.server.http.auth import is_near
 from cofio.server.http.key_cache import FRESH, MINUTE, MOST_TRIES, FailedAuthLimiter
 from cofio.server.http.routes import ROUTES
 from cofio.server.http.server import HttpServer
-from cofio.server.ui import PAGES
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
@@ -228,17 +227,10 @@ def test_a_store_that_cannot_be_asked_lets_nobody_in(house: House, monkeypatch: 
 
 # ── roles ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+#: Routes for every role that are not a GET; the role read never changes anything.
 READ = {
-    "GET /health", "GET /stats", "GET /openapi.json", "GET /docs", "GET /ui", *(f"GET /ui/{name}" for name in PAGES),
-    "GET /ui/{file}", "POST /search", "POST /search/batch", "POST /episodes/search", "GET /episodes/{id}",
-    "POST /recall", "POST /recall/context", "POST /enrich", "GET /team/facts", "GET /team/patterns",
-    "POST /memory/is-novel", "GET /extract/status", "GET /v1/models", "GET /memory/{id}", "GET /memory/{id}/freshness",
-    "GET /memory/{id}/occurrences", "GET /memory/{id}/history", "GET /memories", "GET /changes", "GET /changes/{id}",
-    "GET /sessions", "GET /session", "GET /resume", "GET /projects", "POST /mcp", "GET /overview", "GET /events",
-    "GET /map",
-    "GET /export", "GET /knowledge", "GET /knowledge/{table}", "GET /knowledge/{table}/{row}",
-    "GET /knowledge/{table}/{row}/history", "GET /knowledge/feedback", "POST /knowledge/evaluate",
-    "GET /knowledge/active", "GET /knowledge/related", "POST /knowledge/read",
+    "POST /search", "POST /search/batch", "POST /episodes/search", "POST /recall", "POST /recall/context",
+    "POST /enrich", "POST /memory/is-novel", "POST /mcp", "POST /knowledge/evaluate", "POST /knowledge/read",
 }  # fmt: skip
 WRITE = {
     "GET /turns",
@@ -267,7 +259,8 @@ def test_every_route_has_the_role_that_was_decided_on() -> None:
     found: dict[str, set[str]] = {"read": set(), "write": set(), "admin": set()}
     for route in ROUTES:
         found[route.role].add(f"{route.method} {route.path}")
-    assert found == {"read": READ, "write": WRITE, "admin": ADMIN}
+    assert {route for route in found["read"] if not route.startswith("GET ")} == READ
+    assert (found["write"], found["admin"]) == (WRITE, ADMIN)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A keeper that learns, on a real store with the hashing embedder; with a scripted model where a test gives one."""
+"""Keepers that learn, on a real store with the hashing embedder and optionally a scripted LLM."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.judges import ValueJudge
 
-Learning = Callable[..., Keeper]
+KeeperFactory = Callable[..., Keeper]
 
 
 @pytest.fixture
-def learning(tmp_path: Path) -> Iterator[Learning]:
-    """Makes keepers on the test's one store: `learning()`, `learning(llm=…)`."""
+def make_keeper(tmp_path: Path) -> Iterator[KeeperFactory]:
+    """Return a factory of keepers on the test's store: `make_keeper()`, `make_keeper(llm=…)`."""
     with ExitStack() as stack:
 
-        def opened(llm: LLM | None = None, inbox_limit: int = 10_000, judge: Judge | None = None) -> Keeper:
+        def open_keeper(llm: LLM | None = None, inbox_limit: int = 10_000, judge: Judge | None = None) -> Keeper:
             clock = FixedClock()
             store = SqliteStore(tmp_path / "cofio.db", clock)
-            opened = Keeper(store, HashEmbedder(), clock, llm=llm, inbox_limit=inbox_limit, judge=judge)
-            return stack.enter_context(opened)
+            open_keeper = Keeper(store, HashEmbedder(), clock, llm=llm, inbox_limit=inbox_limit, judge=judge)
+            return stack.enter_context(open_keeper)
 
-        yield opened
-
-
-@pytest.fixture
-def judged(learning: Learning, judge: Judge) -> Keeper:
-    """Return a keeper on the test's store that reads and compares with the judgement model."""
-    return learning(judge=judge)
+        yield open_keeper
 
 
 @pytest.fixture
-def by_value(learning: Learning) -> Keeper:
+def judge_keeper(make_keeper: KeeperFactory, judge: Judge) -> Keeper:
+    """Return a keeper on the test's store with the judgement model."""
+    return make_keeper(judge=judge)
+
+
+@pytest.fixture
+def value_keeper(make_keeper: KeeperFactory) -> Keeper:
     """Return a keeper on the test's store that replaces a fact by one with other numbers."""
-    return learning(judge=ValueJudge())
+    return make_keeper(judge=ValueJudge())

@@ -1,4 +1,4 @@
-"""A daily limit on language model calls: captures wait for the next day, and nothing is lost or counted."""
+"""Daily limit on LLM calls: captures wait for the next day without loss and without failed attempts."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def capture(keeper: Keeper, turn: str) -> int:
     return keeper.capture(SAID, context="pre_compact", client="codex", session="s1", turn=turn, source="codex/shop").id
 
 
-def test_captures_wait_for_the_next_day_and_are_learned_then(keeper: Keeper, clock: FixedClock) -> None:
+def test_captures_wait_for_the_next_day(keeper: Keeper, clock: FixedClock) -> None:
     numbers = [capture(keeper, turn) for turn in ("1", "2")]
     for item in keeper.services.captures.due():
         keeper.services.captures.process(item)
-    done, waiting = (keeper.item(number) for number in numbers)
-    assert done.state == "stored"
-    assert (waiting.state, waiting.attempts, waiting.faults) == ("pending", 0, 0)
-    assert "daily limit" in waiting.reason
-    assert "2026-01-08T00:00" <= waiting.due_at < "2026-01-08T00:02"
+    stored, pending = (keeper.item(number) for number in numbers)
+    assert stored.state == "stored"
+    assert (pending.state, pending.attempts, pending.faults) == ("pending", 0, 0)
+    assert "daily limit" in pending.reason
+    assert "2026-01-08T00:00" <= pending.due_at < "2026-01-08T00:02"
     assert keeper.extraction()["spent_until"] == "2026-01-08T00:00:00.000000+00:00"
     assert keeper.services.captures.due() == []
     clock.advance(12.1 * 3_600)
@@ -56,10 +56,10 @@ def test_captures_wait_for_the_next_day_and_are_learned_then(keeper: Keeper, clo
         keeper.services.captures.process(item)
     assert keeper.item(numbers[1]).state == "stored"
     assert keeper.inbox_status().balanced
-    assert {each.text for each in keeper} == {"The shop uses Drizzle as its ORM", "The shop is hosted by Fly"}
+    assert {memory.text for memory in keeper} == {"The shop uses Drizzle as its ORM", "The shop is hosted by Fly"}
 
 
-def test_usage_tells_providers_sessions_and_texts(keeper: Keeper) -> None:
+def test_usage_lists_models_sessions_and_texts(keeper: Keeper) -> None:
     number = capture(keeper, "1")
     keeper.services.captures.process(keeper.item(number))
     usage = keeper.llm_usage()
@@ -70,28 +70,28 @@ def test_usage_tells_providers_sessions_and_texts(keeper: Keeper) -> None:
         assert (model.calls, model.session) == (1, "")
         assert (session.client, session.session, session.project) == ("codex", "s1", "codex/shop")
         assert session.characters == model.characters > 0
-    told = keeper.llm_call(usage.calls[0].id)
-    assert (told.capture, told.purpose, usage.calls[0].request) == (number, "learn", "")
-    assert "use drizzle" in told.request
+    call = keeper.llm_call(usage.calls[0].id)
+    assert (call.capture, call.purpose, usage.calls[0].request) == (number, "learn", "")
+    assert "use drizzle" in call.request
     with pytest.raises(NotFound):
         keeper.llm_call(99)
 
 
-def test_explicit_extraction_says_that_the_budget_is_spent(keeper: Keeper) -> None:
+def test_explicit_extraction_raises_budget_spent(keeper: Keeper) -> None:
     keeper.extract(SAID)
     with pytest.raises(BudgetSpent, match="daily limit"):
         keeper.extract(SAID)
     assert keeper.llm_usage().calls[0].purpose == "extract"
 
 
-def test_texts_are_forgotten_in_time(keeper: Keeper, clock: FixedClock) -> None:
+def test_texts_of_calls_are_deleted_after_their_retention(keeper: Keeper, clock: FixedClock) -> None:
     keeper.extract(SAID)
     clock.advance(8 * 86_400.0)
     keeper.services.retention.apply(captures=30, retrievals=180, llm_texts=7)
     assert (keeper.llm_call(1).request, keeper.llm_call(1).characters > 0) == ("", True)
 
 
-def test_a_provider_that_is_switched_off_is_not_called(tmp_path: Path) -> None:
+def test_disabled_llm_is_not_called(tmp_path: Path) -> None:
     settings = Settings(
         home=tmp_path,
         store=f"sqlite://{tmp_path / 'cofio.db'}",
@@ -114,7 +114,7 @@ def test_a_provider_that_is_switched_off_is_not_called(tmp_path: Path) -> None:
         ({"EXTRACT_PROVIDER": "openai", "OPENAI_API_KEY": "k", "COFIO_LLM_TOKENS_PER_DAY": "0"}, Limits(300, 0)),
     ],
 )
-def test_the_daily_limits_follow_the_settings(tmp_path: Path, environ: dict[str, str], limits: Limits) -> None:
+def test_daily_limits_follow_the_settings(tmp_path: Path, environ: dict[str, str], limits: Limits) -> None:
     settings = Settings.load({"home": tmp_path}, environ)
     with assembled(settings, embedder=HashEmbedder()) as keeper:
         assert keeper.llm_usage().limits == limits

@@ -1,4 +1,4 @@
-"""The service is killed in the middle of it, everything is delivered twice, and the counts of the inbox add up."""
+"""The service is killed repeatedly and everything is delivered twice: the counts of the inbox add up."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ daemon.serve(settings, lambda s: assemble.keeper(s, embedder=HashEmbedder()), la
 
 
 class Service:
-    """The real service in a process of its own, with the hashing embedder."""
+    """The real service in its own process, with the hashing embedder."""
 
     def __init__(self, home: Path) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("COFIO", "EXTRACT"))}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("COFIO", "EXTRACT"))}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", SERVICE, str(home)], stdout=subprocess.PIPE, text=True, env=clean
+            [sys.executable, "-c", SERVICE, str(home)], stdout=subprocess.PIPE, text=True, env=environment
         )
         assert self._process.stdout
         self.url = self._process.stdout.readline().strip()
@@ -53,17 +53,17 @@ class Service:
 
 
 def turn(number: int) -> dict[str, Any]:
-    """What is said in that turn: some of it news, some said before, some nothing."""
-    said = (
+    """Return a turn: one third states a new fact, one third repeats one, one third states nothing."""
+    text = (
         f"The port of service{number} is {8000 + number}.",
         f"The port of service{number - 1} is {8000 + number - 1}.",
         "Hi there!",
     )[number % 3]
-    return {"messages": said, "client": "test", "session": "s", "turn": str(number), "source": "a/b"}
+    return {"messages": text, "client": "test", "session": "s", "turn": str(number), "source": "a/b"}
 
 
 def deliver(url: str, turns: list[int], acknowledged: set[int], stop: threading.Event) -> None:
-    """Deliver these turns, each twice, until the service is gone."""
+    """Deliver every turn twice, until the service is gone."""
     with Client(url, timeout=10) as client:
         for number in turns:
             for _ in range(2):
@@ -76,25 +76,25 @@ def deliver(url: str, turns: list[int], acknowledged: set[int], stop: threading.
                 acknowledged.add(number)
 
 
-def test_nothing_that_was_acknowledged_is_lost_or_learned_twice(tmp_path: Path) -> None:
-    chance = random.Random(7)
+def test_acknowledged_captures_are_neither_lost_nor_learned_twice(tmp_path: Path) -> None:
+    random_source = random.Random(7)
     acknowledged: set[int] = set()
     for _ in range(ROUNDS):
         service = Service(tmp_path)
-        left = [number for number in range(TURNS) if number not in acknowledged]
-        again = chance.sample(sorted(acknowledged), min(10, len(acknowledged)))
+        remaining = [number for number in range(TURNS) if number not in acknowledged]
+        repeated = random_source.sample(sorted(acknowledged), min(10, len(acknowledged)))
         stop = threading.Event()
-        hands = [
+        threads = [
             threading.Thread(target=deliver, args=(service.url, part, acknowledged, stop))
-            for part in (left[::2] + again, left[1::2])
+            for part in (remaining[::2] + repeated, remaining[1::2])
         ]
-        for hand in hands:
-            hand.start()
-        time.sleep(chance.uniform(0.02, 0.25))
+        for thread in threads:
+            thread.start()
+        time.sleep(random_source.uniform(0.02, 0.25))
         service.kill()
         stop.set()
-        for hand in hands:
-            hand.join(30)
+        for thread in threads:
+            thread.join(30)
     service = Service(tmp_path)
     try:
         check(service.url, acknowledged)
@@ -113,8 +113,12 @@ def check(url: str, acknowledged: set[int]) -> None:
             time.sleep(0.1)
         assert inbox_status.as_dict()["balanced"]
         assert (inbox_status.captured, inbox_status.pending) == (TURNS, 0), json.dumps(inbox_status.as_dict())
-        news = sum(number % 3 == 0 for number in range(TURNS))
-        assert (inbox_status.stored, inbox_status.merged, inbox_status.rejected) == (news, news, TURNS - 2 * news)
+        fact_count = sum(number % 3 == 0 for number in range(TURNS))
+        assert (inbox_status.stored, inbox_status.merged, inbox_status.rejected) == (
+            fact_count,
+            fact_count,
+            TURNS - 2 * fact_count,
+        )
         memories = client.list(limit=1000).memories
-        assert Counter(memory.occurrences for memory in memories) == {2: news}
-        assert len({memory.text for memory in memories}) == news
+        assert Counter(memory.occurrences for memory in memories) == {2: fact_count}
+        assert len({memory.text for memory in memories}) == fact_count

@@ -1,4 +1,4 @@
-"""A provider that is sick in every way, for every provider: captures wait, nothing is lost, and doctor names it."""
+"""Every failure of every provider: captures wait, nothing is lost, and doctor reports the cause."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from tests.embedders.wire import Seen
 from tests.llms.agents import CLAUDE, CODEX, Agent, Program, Says, claude_failure, codex_failure
 from tests.llms.wire import ANTHROPIC, OLLAMA, OPENAI, Dialect, Reply, Wire
 
-SAID = "User: Our team decided to adopt microservices for scalability"  # no pattern reads it: the model is asked
+SAID = "User: Our team decided to adopt microservices for scalability"  # no pattern matches it, so the LLM is called
 FACTS = json.dumps({"facts": [{"text": "The team adopts microservices", "category": "decision"}]})
 PAGE = b"<!DOCTYPE html><html><body><h1>Sign in to the airport's network</h1></body></html>"
-TROUBLES = (
+FAILURES = (
     *("refused", "slow", "logged out", "limited", "limited for an hour", "out of quota", "broken", "overloaded"),
     *("invalid JSON", "empty", "web page", "nonsense", "silence"),
 )
 REMOTE = {"anthropic": ANTHROPIC, "openai": OPENAI, "ollama": OLLAMA}
 CLI = {"claude-cli": CLAUDE, "codex-cli": CODEX}
 
-#: What doctor says of each trouble, and what to do.
-SAYS = {
+#: The message of doctor for each failure, and its hint.
+EXPECTED_MESSAGES = {
     "refused": r"could not be reached|[Uu]nable to connect|error sending request",
     "slow": r"did not answer within",
     "logged out": r"key is refused|not logged in",
@@ -57,7 +57,7 @@ SAYS = {
     "nonsense": r"could not be read",
     "silence": r"could not be read",
 }
-DO = {
+EXPECTED_HINTS = {
     "logged out": r"Set \w+_API_KEY|COFIO_EXTRACT_KEY|/login|codex login",
     "slow": r"Raise EXTRACT_TIMEOUT",
     "out of quota": r"credit|processed later",
@@ -70,28 +70,28 @@ WAIT = r"Try again later|retried later|processed later|Check that Ollama runs"
 
 class Provider(Protocol):
     def make(self) -> LLM: ...
-    def fall_sick(self, trouble: str) -> None: ...
+    def fail(self, trouble: str) -> None: ...
     def recover(self) -> None: ...
 
 
-class SickWire(Wire):
-    """A server whose model is sick, while its list of models may be well."""
+class FailingWire(Wire):
+    """A server whose chat endpoint fails, while its model list may work."""
 
-    sick: Reply | None = None
-    whole = False  # the list of models is sick too
+    failure_reply: Reply | None = None
+    is_model_list_failing = False  # the model list fails too
 
-    def answer(self, seen: Seen) -> Reply:
-        if self.sick and (self.whole or seen.body is not None):
-            return self.sick
-        return super().answer(seen)
+    def answer(self, request: Seen) -> Reply:
+        if self.failure_reply and (self.is_model_list_failing or request.body is not None):
+            return self.failure_reply
+        return super().answer(request)
 
 
 @dataclass
 class Server:
-    """A provider behind HTTP."""
+    """A provider over HTTP."""
 
     dialect: Dialect
-    wire: SickWire
+    wire: FailingWire
     url: str = ""
 
     def __post_init__(self) -> None:
@@ -101,14 +101,14 @@ class Server:
     def make(self) -> LLM:
         return self.dialect.make(self.url, RetryPolicy(timeout=0.5, sleep=lambda _: None))
 
-    def fall_sick(self, trouble: str) -> None:
-        if trouble == "refused":
+    def fail(self, failure: str) -> None:
+        if failure == "refused":
             self.wire.close()
-        elif trouble in ("nonsense", "silence"):
-            self.wire.says = {"nonsense": "Sure, I would love to help!", "silence": ""}[trouble]
+        elif failure in ("nonsense", "silence"):
+            self.wire.says = {"nonsense": "Sure, I would love to help!", "silence": ""}[failure]
         else:
-            self.wire.sick = self._replies()[trouble]
-            self.wire.whole = trouble in ("web page", "empty", "invalid JSON")
+            self.wire.failure_reply = self._replies()[failure]
+            self.wire.is_model_list_failing = failure in ("web page", "empty", "invalid JSON")
 
     def _replies(self) -> dict[str, Reply]:
         return {
@@ -125,13 +125,13 @@ class Server:
         }
 
     def recover(self) -> None:
-        self.wire.sick, self.wire.says = None, FACTS
+        self.wire.failure_reply, self.wire.says = None, FACTS
         self.wire.open_again()
 
 
 @dataclass
 class Command:
-    """A provider that is a program."""
+    """A provider that is a command-line program."""
 
     agent: Agent
     program: Program
@@ -142,10 +142,10 @@ class Command:
     def make(self) -> LLM:
         return self.program.make(3.0)
 
-    def fall_sick(self, trouble: str) -> None:
-        failing = claude_failure if self.agent is CLAUDE else _says_codex
+    def fail(self, failure: str) -> None:
+        failing = claude_failure if self.agent is CLAUDE else _codex_failure
         recorded = {"logged out": "logged out", "limited": "over quota", "overloaded": "busy"}
-        made = {
+        replies = {
             "refused": failing("API Error: Unable to connect to API (ConnectionRefused): error sending request", None),
             "slow": Says(hang=True),
             "limited for an hour": failing("429 Too Many Requests: You've hit your session limit, resets 4pm", 429),
@@ -157,15 +157,15 @@ class Command:
             "nonsense": Says(self.agent.reply("Sure, I would love to help!", False)),
             "silence": Says(self.agent.reply("", False)),
         }
-        says = self.agent.failures[recorded[trouble]] if trouble in recorded else made[trouble]
-        status = self.agent.logged_out if trouble == "logged out" else None
-        self.program.says(says, status=status)
+        reply = self.agent.failures[recorded[failure]] if failure in recorded else replies[failure]
+        status = self.agent.logged_out if failure == "logged out" else None
+        self.program.says(reply, status=status)
 
     def recover(self) -> None:
         self.program.says(Says(self.agent.reply(FACTS, False)))
 
 
-def _says_codex(message: str, status: int | None) -> Says:
+def _codex_failure(message: str, status: int | None) -> Says:
     return codex_failure(f"unexpected status {status}: {message}" if status else message)
 
 
@@ -174,53 +174,53 @@ def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Provide
     if request.param in CLI:
         yield Command(CLI[request.param], Program(CLI[request.param], tmp_path / "bin"))
         return
-    with SickWire(REMOTE[request.param]) as wire:
+    with FailingWire(REMOTE[request.param]) as wire:
         yield Server(REMOTE[request.param], wire)
 
 
 class Service:
-    """What doctor asks the service, answered as the routes do."""
+    """The service as doctor queries it, with the replies of the routes."""
 
     def __init__(self, keeper: Keeper) -> None:
         assert keeper.llm
         self._keeper = keeper
-        self._desk: Any = SimpleNamespace(keeper=keeper, checkup=CachedProbe(keeper.llm.health_check, patience=30.0))
+        self._state: Any = SimpleNamespace(keeper=keeper, checkup=CachedProbe(keeper.llm.health_check, patience=30.0))
 
     def extraction(self) -> dict[str, Any]:
-        told: Any = ingest.status(self._desk, None, None)  # type: ignore[arg-type]
-        return dict(told)
+        status: Any = ingest.status(self._state, None, None)  # type: ignore[arg-type]
+        return dict(status)
 
     def items(self, state: State | None = None, *, limit: int = 50) -> list[Item]:
         return self._keeper.items(state, limit=limit)
 
     def close(self) -> None:
-        self._desk.checkup.close()
+        self._state.checkup.close()
 
 
-def doctored(keeper: Keeper, home: Path) -> list[Check]:
-    """What doctor finds wrong with the model, and with what waits for it."""
+def failed_checks(keeper: Keeper, home: Path) -> list[Check]:
+    """Return the failed checks of doctor about the LLM and the inbox."""
     service: Any = Service(keeper)
     try:
-        found = [checks.model(Settings(home=home), service), *checks.check_waiting(Settings(home=home), service)]
+        results = [checks.model(Settings(home=home), service), *checks.check_waiting(Settings(home=home), service)]
     finally:
         service.close()
-    return [each for each in found if each.state != "ok"]
+    return [check for check in results if check.state != "ok"]
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_captures_wait_for_a_sick_provider_and_are_learned_when_it_is_well(
-    provider: Provider, trouble: str, tmp_path: Path
+@pytest.mark.parametrize("failure", FAILURES)
+def test_captures_wait_for_a_failing_provider_and_are_learned_after_recovery(
+    provider: Provider, failure: str, tmp_path: Path
 ) -> None:
     clock, ticks = FixedClock("2026-01-07T12:00:00Z"), itertools.count(0.0, 400.0)
     store = SqliteStore(tmp_path / "cofio.db", clock)
     llm = CircuitBreaker(MeteredLLM(provider.make(), store.llm_calls, Limits(), redact), clock=lambda: next(ticks))
     with Keeper(store, HashEmbedder(), clock, llm=llm) as keeper:
-        provider.fall_sick(trouble)
+        provider.fail(failure)
         number = keeper.capture(SAID, client="codex", session="s1", turn="1", source="codex/shop").id
         _drain(keeper)
         item = keeper.item(number)
         assert (item.state, item.attempts) == ("pending", 1), item.reason
-        assert re.search(SAYS[trouble], item.reason), item.reason
+        assert re.search(EXPECTED_MESSAGES[failure], item.reason), item.reason
         assert (keeper.inbox_status().pending, keeper.inbox_status().parked, keeper.inbox_status().balanced) == (
             1,
             0,
@@ -228,18 +228,20 @@ def test_captures_wait_for_a_sick_provider_and_are_learned_when_it_is_well(
         )
         assert list(keeper) == []
 
-        found = {each.name: f"{each.says} {each.remedy}" for each in doctored(keeper, tmp_path)}
-        assert "1 captures wait" in found["inbox"]
-        told = found["inbox" if trouble in ("nonsense", "silence") else "model"]  # a model that answers is no outage
-        assert re.search(SAYS[trouble], told), told
-        assert re.search(DO.get(trouble, WAIT), told), told
+        messages = {check.name: f"{check.says} {check.remedy}" for check in failed_checks(keeper, tmp_path)}
+        assert "1 captures wait" in messages["inbox"]
+        message = messages[
+            "inbox" if failure in ("nonsense", "silence") else "model"
+        ]  # an LLM that answers is not an outage
+        assert re.search(EXPECTED_MESSAGES[failure], message), message
+        assert re.search(EXPECTED_HINTS.get(failure, WAIT), message), message
 
         provider.recover()
         clock.advance(700.0)
         _drain(keeper)
         assert keeper.item(number).state == "stored", keeper.item(number).reason
         assert [memory.text for memory in keeper] == ["The team adopts microservices"]
-        assert doctored(keeper, tmp_path) == []
+        assert failed_checks(keeper, tmp_path) == []
 
 
 def _drain(keeper: Keeper) -> None:

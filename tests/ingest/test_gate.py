@@ -1,4 +1,4 @@
-"""The gate: which way a sentence goes without the judgement model, and why."""
+"""The gate: the route of a sentence without the judgement model, and the reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, GateVerd
 GREETING = "Greeting or confirmation"
 QUESTION = "Pure question without facts"
 MATCHED = "Pattern matched"
-UNREAD = "Looks like a fact, but no pattern reads it"
+FOR_LLM = "Looks like a fact, but no pattern reads it"
 NOTHING = "No extractable facts detected"
 
 BY_THE_USER = {
@@ -27,7 +27,7 @@ BY_THE_USER = {
         "I prefer TypeScript over JavaScript", "We never use var", "We switched from JWT to Clerk for auth",
         "Remember that the demo is on Friday", "from now on answer in German", "ok so btw we use uv for tooling",
     ],
-    UNREAD: [
+    FOR_LLM: [
         "Our team decided to use a microservices architecture for scalability", "commit messages should be short",
         "the tests use a real database", "There is a policy for naming things",
         "The root cause was a missing index", "forget what I said about asking first",
@@ -42,14 +42,14 @@ BY_THE_USER = {
 BY_THE_ASSISTANT = {
     QUESTION: ["Would you like me to always add tests?"],
     MATCHED: ["Found a workaround for NativeWind v4 by using className"],
-    UNREAD: ["This happens because of a race between the two workers.", "I believe the root cause sits in the pool."],
+    FOR_LLM: ["This happens because of a race between the two workers.", "I believe the root cause sits in the pool."],
     NOTHING: [
         "I prefer using async/await.", "You should always validate user input.", "We use React Query for fetching.",
         "All 44 tests pass.", "We switched from a for loop to map.",
     ],
 }  # fmt: skip
 
-WAYS = {MATCHED: "pattern", UNREAD: "model"}
+ROUTES = {MATCHED: "pattern", FOR_LLM: "model"}
 
 
 def rows(table: dict[str, list[str]]) -> list[tuple[str, str]]:
@@ -57,82 +57,82 @@ def rows(table: dict[str, list[str]]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("reason", "sentence"), rows(BY_THE_USER))
-def test_a_users_sentence_goes_its_way_for_a_reason(reason: str, sentence: str) -> None:
-    weighed = gate.weigh(sentence, "user", patterns.find)
-    assert (weighed.reason, weighed.way) == (reason, WAYS.get(reason, "skip"))
-    assert bool(weighed.found) is (reason == MATCHED)
-    assert (weighed.text, weighed.role) == (sentence, "user")
+def test_route_and_reason_of_a_user_sentence(reason: str, sentence: str) -> None:
+    sentence_verdict = gate.weigh(sentence, "user", patterns.find)
+    assert (sentence_verdict.reason, sentence_verdict.way) == (reason, ROUTES.get(reason, "skip"))
+    assert bool(sentence_verdict.found) is (reason == MATCHED)
+    assert (sentence_verdict.text, sentence_verdict.role) == (sentence, "user")
 
 
 @pytest.mark.parametrize(("reason", "sentence"), rows(BY_THE_ASSISTANT))
-def test_an_assistants_sentence_on_its_own_is_judged_more_strictly(reason: str, sentence: str) -> None:
-    weighed = gate.weigh(sentence, "assistant", patterns.find)
-    assert (weighed.reason, weighed.way) == (reason, WAYS.get(reason, "skip"))
-    assert {each.role for each in weighed.found} <= {"assistant"}
+def test_single_assistant_sentence_is_judged_more_strictly(reason: str, sentence: str) -> None:
+    sentence_verdict = gate.weigh(sentence, "assistant", patterns.find)
+    assert (sentence_verdict.reason, sentence_verdict.way) == (reason, ROUTES.get(reason, "skip"))
+    assert {fact.role for fact in sentence_verdict.found} <= {"assistant"}
 
 
-def judged(*said: tuple[str, str]) -> GateVerdict:
-    return gate.judge(Exchange(messages=tuple(Message(role, text) for role, text in said)), patterns.find)
+def judge(*messages: tuple[str, str]) -> GateVerdict:
+    return gate.judge(Exchange(messages=tuple(Message(role, text) for role, text in messages)), patterns.find)
 
 
-def test_a_text_that_ends_in_a_question_still_yields_the_statements_before_it() -> None:
-    verdict = judged(("user", "We moved from Heroku to Fly.io. We use uv for tooling. Can you fix the deploy?"))
-    assert [each.text for each in verdict.found] == ["Team moved from Heroku to Fly.io", "Team uses uv for tooling"]
+def test_statements_before_a_question_are_extracted() -> None:
+    verdict = judge(("user", "We moved from Heroku to Fly.io. We use uv for tooling. Can you fix the deploy?"))
+    assert [fact.text for fact in verdict.found] == ["Team moved from Heroku to Fly.io", "Team uses uv for tooling"]
     assert [sentence.way for sentence in verdict.sentences] == ["pattern", "pattern", "skip"]
     assert verdict.sentences[-1].reason == QUESTION
 
 
-def test_a_question_that_hangs_on_a_statement_does_not_hide_it() -> None:
-    verdict = judged(("user", "We use pnpm, can you update the Dockerfile?"))
-    assert [each.text for each in verdict.found] == ["We use pnpm"]
+def test_question_attached_to_a_statement_does_not_hide_it() -> None:
+    verdict = judge(("user", "We use pnpm, can you update the Dockerfile?"))
+    assert [fact.text for fact in verdict.found] == ["We use pnpm"]
 
 
 def test_one_fact_among_noise_is_found() -> None:
     text = "Thanks!\n```js\nI.prefer(tabs)\n```\nall tests pass. We never use var\n> we use npm\nlet's go on"
-    assert [each.text for each in judged(("user", text)).found] == ["Team policy: never use var"]
+    assert [fact.text for fact in judge(("user", text)).found] == ["Team policy: never use var"]
 
 
-def test_what_an_assistant_says_is_worth_a_model_once_the_user_stated_something() -> None:
+def test_assistant_sentence_needs_the_llm_if_the_user_stated_something() -> None:
     advice = "You should always validate user input."
-    assert judged(("user", "Rename the file."), ("assistant", advice)).way == "skip"
-    with_fact = judged(("assistant", advice), ("user", "We use Postgres for storage."))
+    assert judge(("user", "Rename the file."), ("assistant", advice)).way == "skip"
+    with_fact = judge(("assistant", advice), ("user", "We use Postgres for storage."))
     assert [(sentence.role, sentence.way) for sentence in with_fact.sentences] == [
         ("assistant", "model"),
         ("user", "pattern"),
     ]
 
 
-def test_in_an_observation_the_answer_counts_like_the_users_own_words() -> None:
+def test_answer_in_an_observation_is_judged_like_a_user_message() -> None:
     answer = "I prefer tabs. There is a policy for naming things."
-    said = (Message("user", "How do we indent?"), Message("assistant", answer))
-    observed = gate.judge(Exchange(messages=said, context=OBSERVATION), patterns.find)
-    assert [(sentence.role, sentence.way) for sentence in observed.sentences] == [
+    messages = (Message("user", "How do we indent?"), Message("assistant", answer))
+    verdict = gate.judge(Exchange(messages=messages, context=OBSERVATION), patterns.find)
+    assert [(sentence.role, sentence.way) for sentence in verdict.sentences] == [
         ("user", "skip"), ("assistant", "pattern"), ("assistant", "model"),
     ]  # fmt: skip
-    assert {sentence.way for sentence in gate.judge(Exchange(messages=said), patterns.find).sentences} == {"skip"}
+    assert {sentence.way for sentence in gate.judge(Exchange(messages=messages), patterns.find).sentences} == {"skip"}
 
 
-def test_sentences_come_back_in_the_order_in_which_they_were_said() -> None:
-    verdict = judged(("user", "One. Two."), ("assistant", "Three."), ("user", "Four. Five."), ("assistant", "Six."))
+def test_sentences_are_returned_in_order() -> None:
+    verdict = judge(("user", "One. Two."), ("assistant", "Three."), ("user", "Four. Five."), ("assistant", "Six."))
     assert [sentence.text for sentence in verdict.sentences] == ["One.", "Two.", "Three.", "Four.", "Five.", "Six."]
     assert [sentence.role[0] for sentence in verdict.sentences] == list("uuauua")
 
 
-def test_nothing_said_is_nothing_judged() -> None:
-    assert judged().sentences == ()
-    verdict = judged(("user", "```\nwe always use tabs\n```"))
+def test_empty_exchange_has_no_sentences() -> None:
+    assert judge().sentences == ()
+    verdict = judge(("user", "```\nwe always use tabs\n```"))
     assert (verdict.way, verdict.reason) == ("skip", "Nothing was said")
 
 
-def test_the_gate_asks_whoever_it_is_given_for_facts() -> None:
-    asked: list[tuple[str, str]] = []
+def test_gate_uses_the_given_fact_finder() -> None:
+    requests: list[tuple[str, str]] = []
 
     def find(sentence: str, /, *, role: str = "user") -> list[ExtractedFact]:
-        asked.append((sentence, role))
+        requests.append((sentence, role))
         return [ExtractedFact(text="So it is", role=role)]
 
     verdict = gate.judge(
         Exchange(messages=(Message("user", "Hi! So it seems."), Message("assistant", "It does."))), find
     )
-    assert asked == [("So it seems.", "user"), ("It does.", "assistant")]
-    assert [each.role for each in verdict.found] == ["user", "assistant"]
+    assert requests == [("So it seems.", "user"), ("It does.", "assistant")]
+    assert [fact.role for fact in verdict.found] == ["user", "assistant"]

@@ -1,4 +1,4 @@
-"""The inbox at work: once, in order, tried again, parked, accounted for."""
+"""The inbox worker: exactly once, in order, with retries, parking and a balanced ledger."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from cofio.models.exchange import Exchange, InboxStatus, ItemResolution, Learnin
 from cofio.ports import Completion
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.testing import ScriptedLLM
-from tests.ingest.conftest import Learning
+from tests.ingest.conftest import KeeperFactory
 
-SAID = "Our team decided to adopt microservices for scalability"  # no pattern reads it: the model is asked
+SAID = "Our team decided to adopt microservices for scalability"  # no pattern matches it, so the LLM is called
 FACTS = json.dumps({"facts": [{"text": "The team adopts microservices", "category": "decision"}]})
 
 
-def drained(keeper: Keeper) -> InboxStatus:
+def drain(keeper: Keeper) -> InboxStatus:
     InboxWorker(keeper).drain()
     return keeper.inbox_status()
 
 
-def test_a_capture_waits_until_the_worker_comes(learning: Learning) -> None:
-    keeper = learning()
+def test_capture_is_pending_until_the_worker_runs(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper()
     captured = keeper.capture("I prefer tabs over spaces.")
     assert (captured.new, captured.state) == (True, "pending")
     assert keeper.inbox_status() == InboxStatus(
         captured=1, stored=0, merged=0, rejected=0, pending=1, parked=0, oldest=keeper.item(captured.id).received_at
     )
-    assert drained(keeper).stored == 1
+    assert drain(keeper).stored == 1
     assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
     item = keeper.item(captured.id)
     assert item.state == "stored"
@@ -42,44 +42,44 @@ def test_a_capture_waits_until_the_worker_comes(learning: Learning) -> None:
     assert item.changeset == item.result["changeset"]
 
 
-def test_a_turn_that_is_delivered_twice_is_learned_once(learning: Learning) -> None:
-    keeper = learning()
+def test_duplicate_delivery_is_learned_once(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper()
     turn = {"client": "claude-code", "session": "s1", "turn": "1"}
     first = keeper.capture("I prefer tabs over spaces.", **turn)
-    again = keeper.capture("I prefer tabs over spaces.", **turn)
-    assert (again.id, again.new) == (first.id, False)
-    drained(keeper)
-    after = keeper.capture("I prefer tabs over spaces.", wait=True, **turn)
-    assert (after.new, after.state) == (False, "stored")
+    duplicate = keeper.capture("I prefer tabs over spaces.", **turn)
+    assert (duplicate.id, duplicate.new) == (first.id, False)
+    drain(keeper)
+    third = keeper.capture("I prefer tabs over spaces.", wait=True, **turn)
+    assert (third.new, third.state) == (False, "stored")
     [memory] = keeper
     assert memory.occurrences == 1
     assert keeper.inbox_status().captured == 1
 
 
-def test_without_a_turn_every_delivery_counts(learning: Learning) -> None:
-    keeper = learning()
+def test_deliveries_without_a_turn_id_all_count(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper()
     for _ in range(2):
         keeper.capture("I prefer tabs over spaces.", wait=True)
     inbox_status = keeper.inbox_status()
     assert (inbox_status.captured, inbox_status.stored, inbox_status.merged) == (2, 1, 1)
 
 
-def test_while_the_provider_is_down_a_capture_waits_and_is_learned_when_it_is_back(learning: Learning) -> None:
+def test_capture_waits_while_the_provider_is_down(make_keeper: KeeperFactory) -> None:
     llm = ScriptedLLM([Unavailable("Anthropic answered 503.", "Try later."), FACTS])
-    keeper = learning(llm)
+    keeper = make_keeper(llm)
     captured = keeper.capture(SAID, wait=True)
     assert (captured.state, captured.reason) == ("pending", "Anthropic answered 503.")
     item = keeper.item(captured.id)
     assert item.attempts == 1
     assert item.due_at > item.received_at
     assert keeper.services.captures.due() == []
-    keeper.services.captures.process(item)  # when its time has come
+    keeper.services.captures.process(item)  # when it is due
     assert keeper.inbox_status().stored == 1
 
 
-def test_while_the_provider_is_down_what_patterns_read_is_learned_at_once_and_once(learning: Learning) -> None:
+def test_pattern_facts_are_learned_once_while_the_provider_is_down(make_keeper: KeeperFactory) -> None:
     llm = ScriptedLLM([Unavailable("down", "wait"), Unavailable("down", "wait"), FACTS])
-    keeper = learning(llm)
+    keeper = make_keeper(llm)
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
     assert captured.state == "pending"
     assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
@@ -94,8 +94,8 @@ def test_while_the_provider_is_down_what_patterns_read_is_learned_at_once_and_on
     assert keeper.inbox_status().balanced
 
 
-def test_when_the_reply_makes_no_sense_what_patterns_read_stands_and_the_rest_is_parked(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM(["Sorry, no."] * PARKED_AFTER))
+def test_unreadable_reply_keeps_pattern_facts_and_parks_the_item(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper(ScriptedLLM(["Sorry, no."] * PARKED_AFTER))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
     for _ in range(PARKED_AFTER - 1):
         keeper.services.captures.process(keeper.item(captured.id))
@@ -104,60 +104,60 @@ def test_when_the_reply_makes_no_sense_what_patterns_read_stands_and_the_rest_is
     assert (memory.text, memory.occurrences) == ("User prefers tabs over spaces", 1)
 
 
-def test_an_outage_before_it_does_not_count_against_an_item(learning: Learning) -> None:
+def test_earlier_outage_does_not_count_against_an_item(make_keeper: KeeperFactory) -> None:
     outages = [Unavailable("down", "wait")] * 5
-    keeper = learning(ScriptedLLM([*outages, "Sorry, no.", FACTS]))
+    keeper = make_keeper(ScriptedLLM([*outages, "Sorry, no.", FACTS]))
     captured = keeper.capture(SAID)
     for _ in range(7):
         keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).state == "stored"
 
 
-def test_an_outage_of_years_is_waited_out(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 2000))
+def test_outage_of_years_does_not_fail(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait")] * 2000))
     captured = keeper.capture(SAID)
     for _ in range(1_100):
         keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).attempts == 1_100
 
 
-def test_a_refused_job_is_parked_at_once(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM([RefusedError("The model refused.", "Rephrase.")]))
+def test_refused_job_is_parked_at_once(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper(ScriptedLLM([RefusedError("The model refused.", "Rephrase.")]))
     job = keeper.submit("User: use drizzle")
-    drained(keeper)
+    drain(keeper)
     assert keeper.item(job.id).state == "parked"
 
 
-def test_whoever_waits_for_a_turn_that_is_still_pending_has_it_tried_again(learning: Learning) -> None:
+def test_waiting_delivery_of_a_pending_turn_retries_it(make_keeper: KeeperFactory) -> None:
     turn = {"client": "c", "session": "s", "turn": "1"}
-    keeper = learning()
+    keeper = make_keeper()
     keeper.capture("I prefer tabs over spaces.", **turn)
-    again = keeper.capture("I prefer tabs over spaces.", wait=True, **turn)
-    assert (again.new, again.state) == (False, "stored")
+    duplicate = keeper.capture("I prefer tabs over spaces.", wait=True, **turn)
+    assert (duplicate.new, duplicate.state) == (False, "stored")
 
 
-def test_words_that_are_purged_do_not_come_back_from_what_waits(learning: Learning) -> None:
-    keeper = learning()
+def test_purged_text_is_not_learned_from_pending_items(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper()
     keeper.capture("I prefer tabs over spaces. We switched from npm to pnpm.", wait=True)
     keeper.capture("I   prefer **tabs** over\nspaces.")
     waiting = keeper.services.captures.due()
-    doomed = next(memory for memory in keeper if "tabs" in memory.text)
-    keeper.purge(doomed.id)
+    purged = next(memory for memory in keeper if "tabs" in memory.text)
+    keeper.purge(purged.id)
     for item in waiting:  # read before the purge
         keeper.services.captures.process(item)
     assert [memory.text for memory in keeper] == ["Team switched from npm to pnpm"]
     assert "tabs" not in str([memory.as_dict() for memory in keeper])
 
 
-def test_more_facts_than_an_exchange_can_hold_are_cut_and_said_so(learning: Learning) -> None:
-    said = "\n".join(f"The port of service{number} is {8000 + number}." for number in range(80))
-    captured = learning().capture(said, wait=True)
+def test_surplus_facts_of_an_exchange_are_dropped_and_reported(make_keeper: KeeperFactory) -> None:
+    text = "\n".join(f"The port of service{number} is {8000 + number}." for number in range(80))
+    captured = make_keeper().capture(text, wait=True)
     assert captured.result["stored_count"] == 50
     assert captured.reason == "Kept the first 50 of 80 facts"
 
 
-def test_an_outage_never_parks_anything(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 10))
+def test_outage_does_not_park_an_item(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait")] * 10))
     captured = keeper.capture(SAID)
     for _ in range(10):
         keeper.services.captures.process(keeper.item(captured.id))
@@ -165,18 +165,18 @@ def test_an_outage_never_parks_anything(learning: Learning) -> None:
     assert keeper.item(captured.id).attempts == 10
 
 
-def test_an_outage_does_not_hold_up_what_patterns_can_read(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 10))
+def test_outage_does_not_delay_pattern_facts(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait")] * 10))
     keeper.capture(SAID)
     keeper.capture("I prefer tabs over spaces.")
-    inbox_status = drained(keeper)
+    inbox_status = drain(keeper)
     assert (inbox_status.stored, inbox_status.pending) == (1, 1)
 
 
-def test_what_the_model_cannot_be_understood_about_is_parked_with_the_reason_and_can_be_retried(
-    learning: Learning,
+def test_unreadable_item_is_parked_with_the_reason_and_can_be_retried(
+    make_keeper: KeeperFactory,
 ) -> None:
-    keeper = learning(ScriptedLLM(["Sorry, I can't help with that."] * PARKED_AFTER + [FACTS]))
+    keeper = make_keeper(ScriptedLLM(["Sorry, I can't help with that."] * PARKED_AFTER + [FACTS]))
     captured = keeper.capture(SAID)
     for _ in range(PARKED_AFTER):
         keeper.services.captures.process(keeper.item(captured.id))
@@ -186,30 +186,32 @@ def test_what_the_model_cannot_be_understood_about_is_parked_with_the_reason_and
     inbox_status = keeper.inbox_status()
     assert (inbox_status.pending, inbox_status.parked, inbox_status.balanced) == (1, 1, True)
     assert keeper.retry(captured.id).attempts == 0
-    assert drained(keeper).stored == 1
+    assert drain(keeper).stored == 1
 
 
-def test_a_bug_parks_the_item_and_the_others_go_on(learning: Learning, caplog: pytest.LogCaptureFixture) -> None:
-    keeper = learning(ScriptedLLM([ValueError("a bug")] * PARKED_AFTER))
+def test_unexpected_error_parks_the_item_and_others_continue(
+    make_keeper: KeeperFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = make_keeper(ScriptedLLM([ValueError("a bug")] * PARKED_AFTER))
     captured = keeper.capture(SAID)
     for _ in range(PARKED_AFTER):
         keeper.services.captures.process(keeper.item(captured.id))
     assert keeper.item(captured.id).reason == "ValueError: a bug"
     assert keeper.item(captured.id).state == "parked"
     keeper.capture("I prefer tabs over spaces.")
-    assert drained(keeper).stored == 1
+    assert drain(keeper).stored == 1
     assert "a bug" in caplog.text
 
 
-def test_a_refusal_of_the_model_leaves_what_patterns_read(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM([RefusedError("The model refused.", "Rephrase.")]))
+def test_refusal_by_the_llm_keeps_pattern_facts(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper(ScriptedLLM([RefusedError("The model refused.", "Rephrase.")]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
     assert captured.state == "stored"
     assert captured.result["method"] == "pattern"
 
 
-def test_too_much_waiting_is_refused_but_a_known_turn_is_answered(learning: Learning) -> None:
-    keeper = learning(inbox_limit=2)
+def test_full_inbox_rejects_new_turns_and_accepts_known_ones(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper(inbox_limit=2)
     turn = {"client": "c", "session": "s", "turn": "1"}
     keeper.capture("I prefer tabs.", **turn)
     keeper.capture("I prefer spaces.")
@@ -219,37 +221,37 @@ def test_too_much_waiting_is_refused_but_a_known_turn_is_answered(learning: Lear
     assert keeper.inbox_status().captured == 2
 
 
-def test_captures_survive_the_process(learning: Learning, tmp_path: Path) -> None:
-    captured = learning().capture("I prefer tabs over spaces.")
-    later = learning()
-    assert drained(later).stored == 1
-    assert later.item(captured.id).state == "stored"
+def test_captures_survive_a_restart(make_keeper: KeeperFactory, tmp_path: Path) -> None:
+    captured = make_keeper().capture("I prefer tabs over spaces.")
+    restarted = make_keeper()
+    assert drain(restarted).stored == 1
+    assert restarted.item(captured.id).state == "stored"
 
 
-def test_a_job_without_a_model_is_refused_and_one_whose_model_went_away_waits(learning: Learning) -> None:
+def test_job_without_an_llm_is_rejected_or_waits(make_keeper: KeeperFactory) -> None:
     with pytest.raises(NotConfigured):
-        learning().submit("User: use drizzle")
-    job = learning(ScriptedLLM([])).submit("User: use drizzle")
-    without = learning()
-    InboxWorker(without).drain()
-    assert without.item(job.id).state == "pending"
-    assert "not configured" in without.item(job.id).reason
+        make_keeper().submit("User: use drizzle")
+    job = make_keeper(ScriptedLLM([])).submit("User: use drizzle")
+    keeper_without_llm = make_keeper()
+    InboxWorker(keeper_without_llm).drain()
+    assert keeper_without_llm.item(job.id).state == "pending"
+    assert "not configured" in keeper_without_llm.item(job.id).reason
 
 
-def test_what_two_work_on_at_once_is_learned_once(learning: Learning) -> None:
-    keeper = learning()
+def test_item_attempted_twice_is_learned_once(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper()
     captured = keeper.capture("I prefer tabs over spaces.")
     item = keeper.item(captured.id)
     keeper.services.captures.process(item)
-    keeper.services.captures.process(item)  # the other one had read the item before it was settled
+    keeper.services.captures.process(item)  # a second worker had read the item before it was resolved
     [memory] = keeper
     assert memory.occurrences == 1
     assert len(keeper.changes()) == 1
     assert keeper.inbox_status().stored == 1
 
 
-def test_the_worker_ends_while_it_is_asked_to_and_leaves_the_rest_pending(learning: Learning) -> None:
-    keeper = learning()
+def test_stopped_worker_leaves_items_pending(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper()
     for number in range(3):
         keeper.capture(f"The port of service{number} is 80{number}0.")
     worker = InboxWorker(keeper)
@@ -258,24 +260,24 @@ def test_the_worker_ends_while_it_is_asked_to_and_leaves_the_rest_pending(learni
     assert keeper.inbox_status().pending == 3
 
 
-def test_the_words_of_old_captures_are_forgotten_and_still_counted(learning: Learning) -> None:
-    keeper = learning()
+def test_text_of_old_captures_is_deleted_and_the_counts_are_kept(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper()
     captured = keeper.capture("I prefer tabs over spaces.", wait=True)
     assert keeper.services.captures.forget("2030-01-01") == 1
     assert keeper.item(captured.id).exchange is None
     assert keeper.inbox_status().stored == 1
 
 
-def test_an_exchange_survives_being_written_down() -> None:
+def test_exchange_round_trips_through_a_dictionary() -> None:
     exchange = Exchange(messages=(), source="a/b", turn="1", injected=("We use tabs.",))
     assert Exchange.from_dict(exchange.as_dict()) == exchange
 
 
-def test_a_settled_item_is_settled_for_good(learning: Learning, tmp_path: Path) -> None:
+def test_resolved_item_cannot_be_resolved_again(make_keeper: KeeperFactory, tmp_path: Path) -> None:
     from cofio.stores.sqlite.store import SqliteStore
     from cofio.testing import FixedClock
 
-    keeper = learning()
+    keeper = make_keeper()
     captured = keeper.capture("I prefer tabs over spaces.", wait=True)
     store = SqliteStore(tmp_path / "cofio.db", FixedClock())
     with pytest.raises(Conflict):
@@ -283,38 +285,38 @@ def test_a_settled_item_is_settled_for_good(learning: Learning, tmp_path: Path) 
     store.close()
 
 
-def test_what_is_purged_while_the_model_reads_does_not_come_back(learning: Learning) -> None:
-    keeper = learning()
-    doomed = keeper.add("The team adopts microservices").memory_id
+def test_text_purged_during_the_llm_call_is_not_restored(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper()
+    purged_id = keeper.add("The team adopts microservices").memory_id
 
-    class Purging(ScriptedLLM):
+    class PurgingLLM(ScriptedLLM):
         def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
             reply = super().complete(system, user, schema=schema)
             if len(self.calls) == 1:
-                keeper.purge(doomed)
+                keeper.purge(purged_id)
             return reply
 
-    nothing = json.dumps({"facts": []})
-    taught = learning(Purging([FACTS, nothing]))
-    captured = taught.capture(f"{SAID}. The team adopts microservices.", wait=True)
-    item = taught.item(captured.id)
+    empty_reply = json.dumps({"facts": []})
+    llm_keeper = make_keeper(PurgingLLM([FACTS, empty_reply]))
+    captured = llm_keeper.capture(f"{SAID}. The team adopts microservices.", wait=True)
+    item = llm_keeper.item(captured.id)
     assert (item.state, item.faults) == ("pending", 0)
-    taught.services.captures.process(item)
-    assert list(taught) == []
-    assert taught.inbox_status().balanced
+    llm_keeper.services.captures.process(item)
+    assert list(llm_keeper) == []
+    assert llm_keeper.inbox_status().balanced
 
 
-def test_a_purge_reaches_what_was_shown_to_the_agent(learning: Learning) -> None:
-    keeper = learning()
-    doomed = keeper.add("The vault code is 4711").memory_id
+def test_purge_removes_injected_text(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper()
+    purged_id = keeper.add("The vault code is 4711").memory_id
     captured = keeper.capture("Hi there!", wait=True, injected=("The vault code is 4711",))
-    keeper.purge(doomed)
+    keeper.purge(purged_id)
     assert "4711" not in str(keeper.item(captured.id).as_dict())
 
 
-def test_what_the_model_says_again_of_an_item_that_got_halfway_is_not_counted_twice(learning: Learning) -> None:
-    both = json.dumps({"facts": ["User prefers tabs over spaces", "The team adopts microservices"]})
-    keeper = learning(ScriptedLLM([Unavailable("down", "wait"), both]))
+def test_retry_of_a_partly_learned_item_counts_nothing_twice(make_keeper: KeeperFactory) -> None:
+    both_facts = json.dumps({"facts": ["User prefers tabs over spaces", "The team adopts microservices"]})
+    keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait"), both_facts]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
     keeper.services.captures.process(keeper.item(captured.id))
     assert {memory.text: memory.occurrences for memory in keeper} == {
@@ -324,10 +326,10 @@ def test_what_the_model_says_again_of_an_item_that_got_halfway_is_not_counted_tw
     assert keeper.item(captured.id).reason == ""
 
 
-def test_two_who_work_on_an_item_that_gets_halfway_do_not_both_count(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM([Unavailable("down", "wait"), FACTS]))
+def test_two_workers_on_a_partly_learned_item_count_once(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper(ScriptedLLM([Unavailable("down", "wait"), FACTS]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.")
-    other = learning(_Interrupted([FACTS], lambda: keeper.services.captures.process(keeper.item(captured.id))))
+    other = make_keeper(_InterruptedLLM([FACTS], lambda: keeper.services.captures.process(keeper.item(captured.id))))
     other.services.captures.process(other.item(captured.id))
     assert {memory.occurrences for memory in keeper} == {1}
     keeper.services.captures.process(keeper.item(captured.id))
@@ -335,31 +337,31 @@ def test_two_who_work_on_an_item_that_gets_halfway_do_not_both_count(learning: L
     assert {memory.occurrences for memory in keeper} == {1}
 
 
-class _Interrupted(ScriptedLLM):
-    """While it thinks, something else happens."""
+class _InterruptedLLM(ScriptedLLM):
+    """Call a function during every completion."""
 
-    def __init__(self, replies: list[str], meanwhile: Callable[[], None]) -> None:
+    def __init__(self, replies: list[str], callback: Callable[[], None]) -> None:
         super().__init__(replies)
-        self._meanwhile = meanwhile
+        self._callback = callback
 
     def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
         reply = super().complete(system, user, schema=schema)
-        self._meanwhile()
+        self._callback()
         return reply
 
 
-def test_a_failed_attempt_without_an_item_keeps_nothing(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM(["Sorry, no."]))
+def test_failed_attempt_without_an_item_stores_nothing(make_keeper: KeeperFactory) -> None:
+    keeper = make_keeper(ScriptedLLM(["Sorry, no."]))
     with pytest.raises(Unreadable):
         keeper.learn(f"I prefer tabs over spaces. {SAID}.")
     assert list(keeper) == []
 
 
-def test_a_result_of_a_newer_version_is_read() -> None:
-    gate = {"text": "We use tabs.", "role": "user", "way": "model", "reason": "fact-like", "later": 1}
-    told = {**LearningResult(usage=TokenUsage(2, 10, 3, 4, 5), method="llm", dry_run=True).as_dict(), "later": 1}
-    told |= {"usage": {**told["usage"], "reasoning_tokens": 9}, "sentences": [gate]}
-    learned = LearningResult.from_dict(told)
+def test_result_of_a_newer_version_is_read() -> None:
+    sentence = {"text": "We use tabs.", "role": "user", "way": "model", "reason": "fact-like", "later": 1}
+    data = {**LearningResult(usage=TokenUsage(2, 10, 3, 4, 5), method="llm", dry_run=True).as_dict(), "later": 1}
+    data |= {"usage": {**data["usage"], "reasoning_tokens": 9}, "sentences": [sentence]}
+    learned = LearningResult.from_dict(data)
     assert (learned.usage, learned.method) == (TokenUsage(2, 10, 3, 4, 5), "llm")
     assert learned.sentences == (Sentence(text="We use tabs.", role="user", way="model", reason="fact-like"),)
     assert LearningResult.from_dict({"usage": {"calls": 1}}).usage == TokenUsage(1)

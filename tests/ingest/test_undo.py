@@ -1,4 +1,4 @@
-"""Undoing what was learned restores the store byte for byte, whatever was decided."""
+"""Undo of a learned changeset restores the exported store byte for byte."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ KNOWN = ("The staging port is 8080", "Port of staging is 7070", "The linter is R
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     clock = FixedClock()
-    opened: Store
+    opened_store: Store
     if request.param == "sqlite":
-        opened = SqliteStore(tmp_path / "cofio.db", clock)
+        opened_store = SqliteStore(tmp_path / "cofio.db", clock)
     else:
-        opened = PostgresStore(request.getfixturevalue("tenant_url"), clock)
-    yield opened
-    opened.close()
+        opened_store = PostgresStore(request.getfixturevalue("tenant_url"), clock)
+    yield opened_store
+    opened_store.close()
 
 
 @pytest.fixture
@@ -38,12 +38,12 @@ def keeper(store: Store) -> Keeper:
     return keeper
 
 
-def everything(store: Store) -> str:
+def export_store(store: Store) -> str:
     return "".join(export.export_lines(store, vectors=True))
 
 
 @pytest.mark.parametrize(
-    ("said", "actions"),
+    ("text", "actions"),
     [
         ("The staging port is 9090.", ["update", "delete"]),
         ("The gateway is no longer public.", ["update"]),
@@ -57,20 +57,20 @@ def everything(store: Store) -> str:
         ),
     ],
 )
-def test_undo_restores_the_export(keeper: Keeper, store: Store, said: str, actions: list[str]) -> None:
-    before = everything(store)
-    learned = keeper.learn(f"User: {said}", source="test/shop")
+def test_undo_restores_the_export(keeper: Keeper, store: Store, text: str, actions: list[str]) -> None:
+    exported = export_store(store)
+    learned = keeper.learn(f"User: {text}", source="test/shop")
     assert [action["action"] for action in learned.actions] == actions
-    assert everything(store) != before
+    assert export_store(store) != exported
     assert learned.changeset is not None
     keeper.undo(learned.changeset)
-    assert everything(store) == before
+    assert export_store(store) == exported
 
 
 @pytest.mark.parametrize("text", ["The staging port is 9090", "The linter is Ruff", "The formatter is Black"])
 def test_undo_of_a_typed_fact_restores_the_export(keeper: Keeper, store: Store, text: str) -> None:
-    before = everything(store)
+    exported = export_store(store)
     change = keeper.add(text, source="test/shop")
-    assert everything(store) != before
+    assert export_store(store) != exported
     keeper.undo(change.changeset)
-    assert everything(store) == before
+    assert export_store(store) == exported

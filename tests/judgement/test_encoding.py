@@ -20,15 +20,15 @@ def encoder() -> Encoder:
 
 
 @pytest.mark.parametrize("text", [UNICODE, "", "  \n\n ", "a", "We use e.g. Redis, i.e. a cache vs. a store. Ok."])
-def test_sentences_lie_within_the_text_in_order(text: str) -> None:
-    places = sentences_of(text)
-    assert all(text[start:end] == text[start:end].strip() != "" for start, end in places)
-    assert all(one[1] <= other[0] for one, other in pairwise(places))
-    kept = "".join(text[start:end] for start, end in places)
-    assert "".join(kept.split()) == "".join(text.replace(";", "").split())
+def test_sentences_are_ordered_stripped_ranges_of_the_text(text: str) -> None:
+    ranges = sentences_of(text)
+    assert all(text[start:end] == text[start:end].strip() != "" for start, end in ranges)
+    assert all(left[1] <= right[0] for left, right in pairwise(ranges))
+    joined = "".join(text[start:end] for start, end in ranges)
+    assert "".join(joined.split()) == "".join(text.replace(";", "").split())
 
 
-def test_no_sentence_ends_behind_a_title() -> None:
+def test_title_does_not_end_a_sentence() -> None:
     text = "Mr. Oduya has retired, and Ms. Brandt signs. Dr. Okafor reviews."
     assert [text[start:end] for start, end in sentences_of(text)] == [
         "Mr. Oduya has retired, and Ms. Brandt signs.",
@@ -46,7 +46,7 @@ def test_abbreviations_and_semicolons() -> None:
     ]
 
 
-def test_code_is_not_cut() -> None:
+def test_code_is_not_split() -> None:
     text = "The index covers `WHERE a = ? AND b; c`. It is new; keep it."
     assert [text[start:end] for start, end in sentences_of(text)] == [
         "The index covers `WHERE a = ? AND b; c`.",
@@ -56,11 +56,11 @@ def test_code_is_not_cut() -> None:
 
 
 @pytest.mark.parametrize("text", [UNICODE, "one two", UNICODE * 40, "word " * 1_000])
-def test_every_word_of_a_turn_is_in_one_window_at_its_place(encoder: Encoder, text: str) -> None:
-    places = [place for window in encoder.windows(text, "before?") for _, place in window.places]
-    assert places == sorted(set(places))
+def test_every_word_is_in_one_window(encoder: Encoder, text: str) -> None:
+    offsets = [offset for window in encoder.windows(text, "before?") for _, offset in window.places]
+    assert offsets == sorted(set(offsets))
     sentences = sentences_of(text)
-    assert [text[start:end] for start, end in places] == [
+    assert [text[start:end] for start, end in offsets] == [
         word for start, end in sentences for word, _, _ in words_of(text[start:end])
     ]
 
@@ -75,19 +75,19 @@ def test_windows_are_bounded_and_well_formed(encoder: Encoder, text: str) -> Non
     assert len(windows) > 1 or text.startswith("aaa")
 
 
-def test_the_role_and_the_turn_before_are_encoded(encoder: Encoder) -> None:
+def test_role_and_previous_turn_are_encoded(encoder: Encoder) -> None:
     [user] = encoder.windows("We use Redis", "What caches?")
     [assistant] = encoder.windows("We use Redis", "What caches?", "assistant")
-    [alone] = encoder.windows("We use Redis")
-    assert [one != other for one, other in zip(user.ids, assistant.ids, strict=True)].count(True) == 1
-    assert len(alone.ids) < len(user.ids)
+    [without_previous] = encoder.windows("We use Redis")
+    assert [left != right for left, right in zip(user.ids, assistant.ids, strict=True)].count(True) == 1
+    assert len(without_previous.ids) < len(user.ids)
 
 
-def test_an_empty_turn_has_no_window(encoder: Encoder) -> None:
+def test_empty_turn_has_no_window(encoder: Encoder) -> None:
     assert list(encoder.windows(" \n ", "before")) == []
 
 
-def test_of_a_long_memory_beginning_and_end_are_encoded(encoder: Encoder) -> None:
+def test_long_memory_is_encoded_by_its_beginning_and_end(encoder: Encoder) -> None:
     long = f"Alpha {'filler ' * 5_000} Omega"
     ids, types = encoder.pair(long, long)
     assert len(ids) == len(types) == encoding.MEMORY_TOKENS + encoding.STATEMENT_TOKENS + 4

@@ -1,4 +1,4 @@
-"""The judgement model: its files, loading, determinism, and what happens without it."""
+"""The judgement model: its files, loading, determinism, and the fallback without it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(WEIGHTS, tmp_path / "weights"))
 
 
-# ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_card_has_every_threshold_and_a_calibration() -> None:
+def test_card_has_every_threshold_and_a_calibration() -> None:
     card = read_card()
     assert set(card["thresholds"]) >= DECISIONS
     assert all(0.0 < value < 1.0 for value in card["thresholds"].values())
@@ -76,27 +76,27 @@ def test_missing_or_damaged_files_are_misconfigured(copy: Path, damage: str) -> 
         LocalJudge(copy)
 
 
-@pytest.mark.parametrize("way", ["damaged", "off"])
-def test_the_keeper_works_with_the_rules_where_the_model_is_damaged_or_off(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture, way: str
+@pytest.mark.parametrize("state", ["damaged", "off"])
+def test_keeper_falls_back_to_rules_if_the_model_is_damaged_or_disabled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture, state: str
 ) -> None:
     def refuse() -> LocalJudge:
         raise Misconfigured("The judgement model cannot be read: gone.", "Reinstall cofio.")
 
     monkeypatch.setattr(judgement, "LocalJudge", refuse)
-    settings = Settings.load({"home": tmp_path}, {"COFIO_JUDGE": "false"} if way == "off" else {})
+    settings = Settings.load({"home": tmp_path}, {"COFIO_JUDGE": "false"} if state == "off" else {})
     with bootstrap.keeper(settings, embedder=HashEmbedder()) as keeper:
         keeper.learn("User: I prefer tabs over spaces.")
         keeper.learn("User: I prefer tabs over spaces!")
         [memory] = keeper
         assert (memory.text, memory.occurrences) == ("User prefers tabs over spaces", 2)
-    assert ("cannot be read" in caplog.text) is (way == "damaged")
+    assert ("cannot be read" in caplog.text) is (state == "damaged")
 
 
-# ── loading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Loading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_neither_importing_cofio_nor_building_a_keeper_loads_the_runtime(tmp_path: Path) -> None:
+def test_importing_cofio_and_building_a_keeper_do_not_load_the_runtime(tmp_path: Path) -> None:
     script = """
 import sys
 import cofio
@@ -110,13 +110,13 @@ keeper.learn("User: We never deploy on Fridays.", dry_run=True)
 assert "onnxruntime" in sys.modules
 keeper.close()
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
-# ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 PAIRS = [
@@ -137,68 +137,68 @@ def test_answers_are_probabilities(judge: LocalJudge) -> None:
         assert 0.0 <= score <= 1.0
 
 
-def test_what_a_screen_ends_is_unrelated_and_irrelevant(monkeypatch: pytest.MonkeyPatch) -> None:
-    judge, said = LocalJudge(), "Raj owns the billing service now, Sofia left"
+def test_screened_out_pairs_are_unrelated_and_irrelevant(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge, statement = LocalJudge(), "Raj owns the billing service now, Sofia left"
     monkeypatch.setitem(judge.card["screens"], "relation", [1.1])
     monkeypatch.setitem(judge.card["screens"], "relevance", [1.1])
-    assert judge.relation(said, "Sofia owns the billing service") == (1.0, 0.0, 0.0, 0.0)
+    assert judge.relation(statement, "Sofia owns the billing service") == (1.0, 0.0, 0.0, 0.0)
     assert judge.relevance("Who owns billing?", ["Sofia owns the billing service"]) == [0.0]
-    assert judge.spans(said)  # turns are not screened
+    assert judge.spans(statement)  # turns are not screened
 
 
-def test_screens_let_through_what_the_heads_find(judge: LocalJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_screens_pass_pairs_that_the_heads_score_high(judge: LocalJudge, monkeypatch: pytest.MonkeyPatch) -> None:
     open_judge = LocalJudge()
     monkeypatch.setattr(open_judge, "_limits", lambda *_: ())
-    said, memory = PAIRS[0]
-    assert judge.relation(said, memory) == open_judge.relation(said, memory)
+    statement, memory = PAIRS[0]
+    assert judge.relation(statement, memory) == open_judge.relation(statement, memory)
     unrelated = "The office plants are watered on Mondays"
-    assert judge.relation(said, unrelated).add >= open_judge.relation(said, unrelated).add
+    assert judge.relation(statement, unrelated).add >= open_judge.relation(statement, unrelated).add
 
 
-def test_answers_depend_on_nothing_but_the_texts(judge: LocalJudge) -> None:
+def test_answers_depend_only_on_the_texts(judge: LocalJudge) -> None:
     other = LocalJudge()
-    said = "Sofia owns the billing service. We never deploy on Fridays."
-    expected = [judge.relation(*pair) for pair in PAIRS], judge.spans(said), judge.relevance("Who?", ["Sofia", "Raj"])
+    turn = "Sofia owns the billing service. We never deploy on Fridays."
+    expected = [judge.relation(*pair) for pair in PAIRS], judge.spans(turn), judge.relevance("Who?", ["Sofia", "Raj"])
     reordered = [other.relation(*pair) for pair in reversed(PAIRS)][::-1]
     one_by_one = [score for memory in ("Sofia", "Raj") for score in other.relevance("Who?", [memory])]
-    assert (reordered, other.spans(said), one_by_one) == expected
+    assert (reordered, other.spans(turn), one_by_one) == expected
 
 
-@pytest.mark.parametrize("when", ["2026-03-02", "week of 2026-03-02", "2026-03", "Q1 2026", "2025"])
-def test_a_resolved_date_does_not_change_what_a_statement_is_to_a_memory(judge: LocalJudge, when: str) -> None:
-    said, memory = "We switched from Prisma to Drizzle last time", "We use Prisma as our ORM"
-    plain = judge.relation(said, memory)
-    assert judge.relation(f"{said} ({when})", memory) == plain
-    assert judge.relation(said, f"{memory} ({when})") == plain
+@pytest.mark.parametrize("date", ["2026-03-02", "week of 2026-03-02", "2026-03", "Q1 2026", "2025"])
+def test_resolved_date_does_not_change_the_relation(judge: LocalJudge, date: str) -> None:
+    statement, memory = "We switched from Prisma to Drizzle last time", "We use Prisma as our ORM"
+    plain = judge.relation(statement, memory)
+    assert judge.relation(f"{statement} ({date})", memory) == plain
+    assert judge.relation(statement, f"{memory} ({date})") == plain
 
 
-def test_threads_load_the_model_once_and_agree() -> None:
+def test_model_is_loaded_once_across_threads() -> None:
     judge = LocalJudge()
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: judge.relation(*PAIRS[0]), range(8)))
     assert len(set(answers)) == 1
 
 
-@pytest.mark.parametrize("said", ["", "   ", "🚀", "word " * 5_000, "x" * 50_000])
-def test_any_turn_can_be_read(judge: LocalJudge, said: str) -> None:
-    for span in judge.spans(said, said):
-        assert 0 <= span.start < span.end <= len(said)
+@pytest.mark.parametrize("turn", ["", "   ", "🚀", "word " * 5_000, "x" * 50_000])
+def test_any_turn_can_be_judged(judge: LocalJudge, turn: str) -> None:
+    for span in judge.spans(turn, turn):
+        assert 0 <= span.start < span.end <= len(turn)
         assert span.kind in labels.KINDS
         assert span.about in labels.ABOUT
 
 
-def test_decoding_keeps_the_surest_word_where_no_word_belongs_to_a_fact() -> None:
+def test_decoding_keeps_the_most_probable_word_without_a_span() -> None:
     text, width = "Scrap that", len(labels.TAGS) + len(labels.KINDS) + len(labels.ABOUT)
     places = [(0, (0, 5)), (1, (6, 10))]
     for outside, expected in ((2.0, [True]), (5.0, [])):  # probabilities of about 0.2 and 0.01
         logits = np.zeros((2, width), np.float32)
         logits[:, 0] = outside
-        found = decode(text, Tagged(places, logits))
-        assert [span.probability < 0.35 for span in found] == expected
+        spans = decode(text, Tagged(places, logits))
+        assert [span.probability < 0.35 for span in spans] == expected
 
 
-def test_no_more_windows_are_read_than_asked_for(judge: LocalJudge) -> None:
-    said = "We never deploy on Fridays. " * 200
-    one, two = judge.spans(said, windows=1), judge.spans(said, windows=2)
-    assert 0 < len(one) < len(two)
-    assert two[: len(one)] == one
+def test_window_limit_is_respected(judge: LocalJudge) -> None:
+    turn = "We never deploy on Fridays. " * 200
+    one_window, two_windows = judge.spans(turn, windows=1), judge.spans(turn, windows=2)
+    assert 0 < len(one_window) < len(two_windows)
+    assert two_windows[: len(one_window)] == one_window

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cofio.client.decoding import decode
 from cofio.core import Keeper
 from cofio.errors import BudgetSpent, NoReply, RefusedError, Unavailable
 from cofio.ingest.sanitize import redact
@@ -79,7 +80,7 @@ def test_usage_of_a_newer_version_is_read(store: MemoryStore) -> None:
         "calls": [{**call.as_dict(), "later": 1}],
         "later": 1,
     }
-    usage = LLMUsage.from_dict(told)
+    usage = decode(LLMUsage, told)
     assert (usage.limits, usage.today, usage.calls) == (Limits(1, 2), LLMSpending(1, 2), (call,))
     assert usage.periods[0].models == (LLMTotal(provider="p", model="m", calls=1),)
 

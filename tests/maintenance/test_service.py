@@ -448,6 +448,6 @@ def test_forgetting_old_queries_leaves_the_counts(house: Callable[..., House]) -
     here.keeper.search("tabs", k=1)
     here.keeper.usage("most")
     here.clock.advance(DAY)
-    assert here.keeper.services.access.store.uses.forget(here.clock()) == 1
+    assert here.keeper.services.access.store.usage.forget(here.clock()) == 1
     assert here.keeper.usage("most")[0].retrieval_count == 1
     assert here.keeper.stats()["retrievals"] == 0

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cofio.core import Keeper
+from cofio.server.mcp.caller import Caller
 from cofio.server.mcp.dispatcher import Dispatcher
-from cofio.server.mcp.tool_handlers import Caller
 from cofio.server.mcp.tool_results import ToolResult
 from cofio.server.mcp.tools import OpenMemories, answer
 from tests.mcp.sdk_client import around

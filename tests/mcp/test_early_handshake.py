@@ -18,10 +18,10 @@ from cofio.core import Keeper
 from cofio.errors import Unavailable
 from cofio.models.memory import Fact
 from cofio.server.mcp import early_handshake
+from cofio.server.mcp.caller import Caller
 from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.early_handshake import EarlyHandshake
 from cofio.server.mcp.sdk_server import serve_streams
-from cofio.server.mcp.tool_handlers import Caller
 from tests.mcp.sdk_client import COMMAND, around
 
 SOON = 30.0  # seconds; usually it takes less than one

@@ -16,9 +16,9 @@ from cofio.core import Keeper
 from cofio.errors import CofioError, InvalidInput, NotFound
 from cofio.models.memory import FreshnessResult
 from cofio.retrieval.hybrid import ALIKE_WITHIN
+from cofio.server.mcp.caller import Caller
 from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.sdk_server import server
-from cofio.server.mcp.tool_handlers import Caller
 from cofio.server.mcp.tool_results import LONGEST, about_one
 from cofio.server.mcp.tools import TOOLS, OpenMemories, instructions
 from cofio.text.briefing import NOTICE, TAG

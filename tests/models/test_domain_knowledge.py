@@ -1,4 +1,4 @@
-"""The words of domain knowledge: what they take, and the ids that are made of what they say."""
+"""Rows of domain knowledge: validation and the ids derived from their content."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ from cofio.models.domain_knowledge import (
 )
 
 
-def flag(source: str, metric: str = "volume", **known: Any) -> Threshold:
-    return Threshold(source=source, metric=metric, value=5e6, direction="above", **known)
+def threshold(source: str, metric: str = "volume", **fields: Any) -> Threshold:
+    return Threshold(source=source, metric=metric, value=5e6, direction="above", **fields)
 
 
 @pytest.mark.parametrize(
     ("row", "ref"),
     [
-        (flag("AAPL"), "thresholds/aapl.volume.above"),
-        (flag("web-1", "disk usage"), "thresholds/web-1.disk_usage.above"),
-        (flag("api", "http_requests"), "thresholds/api.http__requests.above"),
-        (flag(ANY, "cpu"), "thresholds/~any.cpu.above"),
+        (threshold("AAPL"), "thresholds/aapl.volume.above"),
+        (threshold("web-1", "disk usage"), "thresholds/web-1.disk_usage.above"),
+        (threshold("api", "http_requests"), "thresholds/api.http__requests.above"),
+        (threshold(ANY, "cpu"), "thresholds/~any.cpu.above"),
         (Feedback(anomaly="AAPL 2026-03-11", verdict="note"), "feedback/aapl_2026-03-11"),
     ],
 )
-def test_an_id_can_be_read(row: Threshold | Feedback, ref: str) -> None:
+def test_ref_is_readable(row: Threshold | Feedback, ref: str) -> None:
     assert row.ref == ref
 
 
 @given(st.lists(st.text("ab1 _-.~*/ßé", min_size=1, max_size=8).filter(str.strip), min_size=2, max_size=2))
-def test_what_is_told_apart_has_another_id(names: list[str]) -> None:
-    one, other = (flag(name) for name in names)
-    assert (one.id == other.id) == (fold(one.source) == fold(other.source))
+def test_distinct_names_have_distinct_ids(names: list[str]) -> None:
+    first, second = (threshold(name) for name in names)
+    assert (first.id == second.id) == (fold(first.source) == fold(second.source))
 
 
-def test_case_and_white_space_make_no_other_row() -> None:
-    assert flag("Web  1").id == flag("web 1").id != flag("web-1").id
+def test_id_ignores_case_and_white_space() -> None:
+    assert threshold("Web  1").id == threshold("web 1").id != threshold("web-1").id
 
 
-def test_what_goes_together_is_one_row_either_way_round_and_a_lead_is_not() -> None:
-    def tied(one: str, other: str, relation: str) -> str:
-        return Correlation(source_a=one, source_b=other, rule="so", relation=relation).id
+def test_symmetric_correlation_has_one_id_in_both_directions() -> None:
+    def correlation_id(source_a: str, source_b: str, relation: str) -> str:
+        return Correlation(source_a=source_a, source_b=source_b, rule="so", relation=relation).id
 
-    assert tied("BTC", "gold", "with") == tied("gold", "BTC", "with") == "btc.with.gold"
-    assert tied("BTC", "gold", "leads") != tied("gold", "BTC", "leads")
+    assert correlation_id("BTC", "gold", "with") == correlation_id("gold", "BTC", "with") == "btc.with.gold"
+    assert correlation_id("BTC", "gold", "leads") != correlation_id("gold", "BTC", "leads")
 
 
-def test_the_same_for_other_eyes_is_another_row() -> None:
-    ids = {flag("AAPL", **whose).id for whose in ({}, {"user": "ann"}, {"user": "bob"}, {"agent": "bob"})}
+def test_rows_of_different_owners_have_different_ids() -> None:
+    ids = {threshold("AAPL", **owner).id for owner in ({}, {"user": "ann"}, {"user": "bob"}, {"agent": "bob"})}
     assert len(ids) == 4
-    assert flag("AAPL", user="ann", visibility="global").id == flag("AAPL").id
+    assert threshold("AAPL", user="ann", visibility="global").id == threshold("AAPL").id
 
 
 @pytest.mark.parametrize(
-    ("table", "given", "message"),
+    ("table", "fields", "message"),
     [
         ("seasonal", {}, "pattern, period is missing."),
         ("patterns", {"source": "AAPL"}, "pattern is missing."),
@@ -77,18 +77,18 @@ def test_the_same_for_other_eyes_is_another_row() -> None:
         ("correlations", {"source_a": "BTC", "source_b": "btc ", "rule": "x"}, "source_a and source_b are both 'BTC'."),
     ],
 )
-def test_what_is_wrong_is_said(table: str, given: dict[str, Any], message: str) -> None:
+def test_invalid_row_raises_with_message_and_hint(table: str, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message.replace(".", r"\.")) as caught:
-        make_row(table, given)
+        make_row(table, fields)
     assert caught.value.hint
 
 
 @pytest.mark.parametrize("ref", ["", "thresholds", "thresholds/", "feedback/a", "stars/a", "thresholds/a b", 7])
-def test_a_ref_that_names_no_claim_is_refused(ref: Any) -> None:
+def test_invalid_ref_is_rejected(ref: Any) -> None:
     with pytest.raises(InvalidInput, match="is not a reference"):
         parse_ref(ref)
 
 
-def test_patterns_and_seasons_are_named_by_what_they_say() -> None:
+def test_id_of_patterns_and_seasons_depends_on_their_text() -> None:
     assert Pattern(pattern="Spikes  before earnings").id == Pattern(pattern="spikes before earnings").id
     assert Pattern(pattern="x").id != Seasonal(pattern="x", period="daily").id

@@ -1,4 +1,4 @@
-"""The words check themselves."""
+"""Validation of memories, facts, scopes and queries."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from cofio.models.memory import MAX_TEXT, Fact, Memory, Query, Scope, category_o
         ("threshold", "detail"), ("observation", "detail"), ("other", "detail"), ("never heard of", "detail"),
     ],
 )  # fmt: skip
-def test_the_kind_gives_the_category(kind: str, category: str) -> None:
+def test_kind_determines_the_category(kind: str, category: str) -> None:
     assert category_of(kind) == category
 
 
-def test_a_fact_takes_its_category_from_its_kind_unless_it_has_one() -> None:
+def test_explicit_category_overrides_the_kind() -> None:
     assert Fact(text="x", kind="policy").category == "decision"
     assert Fact(text="x", kind="policy", category="learning").category == "learning"
     assert Fact(text="x").category == "detail"
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         ("2026-02-20T06:44:28Z", "2026-02-20T06:44:28.000000+00:00"),
         ("2026-02-20T07:44:28+01:00", "2026-02-20T06:44:28.000000+00:00"),
@@ -40,18 +40,18 @@ def test_a_fact_takes_its_category_from_its_kind_unless_it_has_one() -> None:
         (datetime(2026, 2, 20, 7, 44, 28, tzinfo=timezone(timedelta(hours=1))), "2026-02-20T06:44:28.000000+00:00"),
     ],
 )
-def test_a_moment_is_made_from_anything_that_means_one(given: Any, expected: str) -> None:
-    assert to_utc_iso(given) == expected
+def test_timestamps_are_normalized_to_utc(value: Any, expected: str) -> None:
+    assert to_utc_iso(value) == expected
 
 
-@pytest.mark.parametrize("given", ["", "yesterday", "2026-13-01", float("nan"), float("inf"), 1e300, True, None, []])
-def test_what_is_no_time_is_refused_with_what_to_give(given: Any) -> None:
+@pytest.mark.parametrize("value", ["", "yesterday", "2026-13-01", float("nan"), float("inf"), 1e300, True, None, []])
+def test_invalid_timestamp_is_rejected_with_the_expected_format(value: Any) -> None:
     with pytest.raises(InvalidInput, match="ISO 8601"):
-        to_utc_iso(given)
+        to_utc_iso(value)
 
 
 @pytest.mark.parametrize(
-    ("about", "says"),
+    ("fields", "message"),
     [
         ({"text": ""}, "empty"),
         ({"text": " \n\t "}, "empty"),
@@ -76,38 +76,38 @@ def test_what_is_no_time_is_refused_with_what_to_give(given: Any) -> None:
         ({"text": "x", "created_at": "soon"}, "ISO 8601"),
     ],
 )
-def test_a_bad_fact_cannot_be_made_and_the_error_says_what_to_do(about: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        Fact(**about)
+def test_invalid_fact_is_rejected_with_a_message(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Fact(**fields)
 
 
-def test_a_text_over_the_limit_is_too_large() -> None:
+def test_text_over_the_limit_is_too_large() -> None:
     assert len(Fact(text="x" * MAX_TEXT).text) == MAX_TEXT
     with pytest.raises(TooLarge, match="At most"):
         Fact(text="x" * (MAX_TEXT + 1))
 
 
-def test_metadata_cannot_overwrite_the_named_fields() -> None:
+def test_metadata_cannot_override_fields() -> None:
     fact = Fact(text="x", metadata={"id": 7, "text": "y", "timestamp": "z", "created_at": 1, "mine": 2})
     assert fact.metadata == {"mine": 2}
     assert Fact(text="x", metadata={"project": "theirs"}).metadata == {
         "project": "theirs"
-    }  # kept before there were any
+    }  # written before these fields existed
 
 
-def test_labels_are_trimmed_and_each_kept_once() -> None:
+def test_tags_are_stripped_and_deduplicated() -> None:
     assert Fact(text="x", tags=["b", " a ", "b", ""]).tags == ("b", "a")  # type: ignore[arg-type]
 
 
-def test_a_memory_survives_the_way_through_json() -> None:
+def test_memory_round_trips_through_json() -> None:
     memory = Memory(id=3, text="x", tags=("a",), metadata={"k": [1]}, created_at="c", updated_at="u", supersedes=2)
-    plain = memory.as_dict()
-    assert plain["timestamp"] == "c"
-    assert Memory.from_dict({**plain, "field_of_a_later_version": 1}) == memory
+    data = memory.as_dict()
+    assert data["timestamp"] == "c"
+    assert Memory.from_dict({**data, "field_of_a_later_version": 1}) == memory
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first_fields", "second_fields", "expected"),
     [
         ({"source": "cc/a"}, {"source": "cc/a"}, True),
         ({"source": "cc/a"}, {"source": "cc/b"}, False),
@@ -120,12 +120,12 @@ def test_a_memory_survives_the_way_through_json() -> None:
         ({"project": "/a", "speaker": "Ann"}, {"project": "/a"}, False),
     ],
 )
-def test_a_place_is_a_project_or_a_source_where_there_is_none(one: Any, other: Any, same: bool) -> None:
-    first, second = Fact(text="x", **one), Fact(text="x", **other)
-    assert same_place(first, second) is same_place(second, first) is same
+def test_place_is_the_project_or_else_the_source(first_fields: Any, second_fields: Any, expected: bool) -> None:
+    first, second = Fact(text="x", **first_fields), Fact(text="x", **second_fields)
+    assert same_place(first, second) is same_place(second, first) is expected
 
 
-def test_a_scope_narrows_as_soon_as_it_names_a_project_or_none() -> None:
+def test_scope_narrows_if_it_names_a_project() -> None:
     assert not Scope().narrows
     for scope in (Scope(project=""), Scope(project="/a"), Scope(visible_in=""), Scope(visible_in="/a")):
         assert scope.narrows
@@ -136,13 +136,13 @@ def test_a_scope_narrows_as_soon_as_it_names_a_project_or_none() -> None:
 
 
 @pytest.mark.parametrize("k", [0, -1, 1001, True, "5", 2.0])
-def test_a_query_asks_for_a_sensible_number_of_hits(k: Any) -> None:
+def test_number_of_hits_is_validated(k: Any) -> None:
     with pytest.raises(InvalidInput):
         Query(text="x", k=k)
 
 
-def test_an_empty_query_or_a_bad_scope_is_refused() -> None:
-    for make in (
+def test_empty_query_or_invalid_scope_is_rejected() -> None:
+    for build in (
         lambda: Query(text="  "),
         lambda: Scope(category="x"),
         lambda: Scope(since="x"),
@@ -151,10 +151,10 @@ def test_an_empty_query_or_a_bad_scope_is_refused() -> None:
         lambda: Scope(visibility=("all",)),
     ):
         with pytest.raises(InvalidInput):
-            make()
+            build()
 
 
-def test_errors_are_found_by_their_code_and_say_what_to_do() -> None:
+def test_errors_have_codes_and_hints() -> None:
     assert class_for_code("not_found") is NotFound
     assert class_for_code("wrong_key") is WrongKey
     assert class_for_code("never heard of") is CofioError

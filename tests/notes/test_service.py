@@ -822,7 +822,7 @@ def test_every_memory_gets_a_note_that_says_whose_it_is(keeper: Keeper, out: Pat
     assert done == VaultExportResult(folder=str(out.resolve()), notes=1, written=1)
     (note,) = out.iterdir()
     assert note.name == f"We deploy with Fly.io it is cheaper ({new.memory_id}).md"
-    identity = keeper.services.access.store.carrying.identity()
+    identity = keeper.services.access.store.snapshots.identity()
     lines = note.read_text().split("\n")
     assert lines[1] == f"cofio: {new.memory_id}"
     assert lines[2] in (f"store: {identity}", f'store: "{identity}"')

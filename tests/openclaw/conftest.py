@@ -1,4 +1,4 @@
-"""The plugin in a process of its own, under Node with a recorded host; and the real service on loopback."""
+"""The plugin in its own process under Node with a recorded host, and the real service on loopback."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ HOST = Path(__file__).with_name("host.mjs")
 
 
 class Plugin:
-    """The plugin, loaded and registered in a host that records. `do` has the host do one thing."""
+    """The plugin, loaded and registered in a recording host. `do` makes the host perform one action."""
 
     def __init__(self, binary: str, env: Mapping[str, str], entry: Path) -> None:
         self.home = Path(env["HOME"]) / ".cofio"
-        self.ms = 0.0  # that the last thing took
+        self.ms = 0.0  # duration of the last action
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self._process = subprocess.Popen([binary, str(HOST), str(entry)], env=dict(env), cwd=env["HOME"], **pipes)
 
-    def do(self, act: str, **told: Any) -> Any:
+    def do(self, action: str, **fields: Any) -> Any:
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps({"do": act, **told}) + "\n")
+        self._process.stdin.write(json.dumps({"do": action, **fields}) + "\n")
         self._process.stdin.flush()
-        said = json.loads(self._process.stdout.readline())
-        self.ms = said["ms"]
-        if "thrown" in said:
-            raise Thrown(said["thrown"])
-        return said["answer"]
+        reply = json.loads(self._process.stdout.readline())
+        self.ms = reply["ms"]
+        if "thrown" in reply:
+            raise Thrown(reply["thrown"])
+        return reply["answer"]
 
     def fire(self, name: str, event: Mapping[str, Any], **context: Any) -> Any:
-        """Have an event happen, in a session of a user's unless the context says otherwise."""
+        """Fire an event, in a user's session unless the context says otherwise."""
         return self.do("fire", name=name, event=event, context={**CONTEXT, **context})
 
-    def prompt(self, words: str, **context: Any) -> str:
-        """What is put before a prompt."""
-        answer = self.fire("before_prompt_build", {"prompt": words, "messages": []}, **context)
+    def prompt(self, text: str, **context: Any) -> str:
+        """Return the context injected before a prompt."""
+        answer = self.fire("before_prompt_build", {"prompt": text, "messages": []}, **context)
         return str((answer or {}).get("prependContext", ""))
 
     def end(self, *messages: Mapping[str, Any], success: bool = True, **context: Any) -> None:
-        """Have a run end with these messages."""
+        """End a run with these messages."""
         run = {**CONTEXT, **context}.get("runId")
         event = {"messages": list(messages), "success": success, "durationMs": 183}
         assert self.fire("agent_end", event if run is None else {**event, "runId": run}, **context) is None
 
     def close(self) -> None:
-        """End it, as a gateway that goes down."""
+        """Close the process, as when a gateway stops."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.close()
@@ -73,10 +73,10 @@ class Plugin:
 
 
 class Thrown(Exception):
-    """What the plugin threw at the host."""
+    """The error that the plugin raised in the host."""
 
 
-#: As the real OpenClaw 2026.9.6 was seen to call: `openclaw agent --local --session-key … --message …`.
+#: The context in calls of the real OpenClaw 2026.9.6: `openclaw agent --local --session-key … --message …`.
 CONTEXT: dict[str, Any] = {
     "runId": "0a34915e-5ab9-475b-a703-469c059b46b7",
     "agentId": "main",
@@ -88,13 +88,13 @@ CONTEXT: dict[str, Any] = {
 }
 
 
-def user(words: str, **more: Any) -> dict[str, Any]:
-    return {"role": "user", "content": [{"type": "text", "text": words}], "timestamp": 1794781301709, **more}
+def user(text: str, **fields: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "text", "text": text}], "timestamp": 1794781301709, **fields}
 
 
-def agent(words: str, **more: Any) -> dict[str, Any]:
-    content = [{"type": "text", "text": words}] if words else []
-    return {"role": "assistant", "content": content, "stopReason": "stop", "timestamp": 1794781301733, **more}
+def agent(text: str, **fields: Any) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}] if text else []
+    return {"role": "assistant", "content": content, "stopReason": "stop", "timestamp": 1794781301733, **fields}
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +104,7 @@ def binary() -> str:
 
 @pytest.fixture
 def ann(tmp_path: Path) -> dict[str, str]:
-    """The environment of a person with a home of her own, and nothing else."""
+    """Return the environment of a user with an empty home."""
     home = tmp_path.resolve() / "ann"
     (home / ".cofio").mkdir(parents=True, mode=0o700)
     return {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
@@ -115,12 +115,12 @@ Load = Callable[..., Plugin]
 
 @pytest.fixture
 def load(binary: str, ann: dict[str, str]) -> Iterator[Load]:
-    """Loads and registers the plugin: `load()`, `load(autoCapture=False)`, `load(env={…}, baseUrl=…)`."""
-    with ExitStack() as loaded:
+    """Load and register the plugin: `load()`, `load(autoCapture=False)`, `load(env={…}, baseUrl=…)`."""
+    with ExitStack() as stack:
 
         def start(env: Mapping[str, str] | None = None, entry: str = "js/index.js", **config: Any) -> Plugin:
             plugin = Plugin(binary, {**ann, **(env or {})}, ROOT / entry)
-            loaded.callback(plugin.close)
+            stack.callback(plugin.close)
             plugin.do("register", config=config)
             return plugin
 
@@ -132,16 +132,16 @@ Serve = Callable[..., Caller]
 
 @pytest.fixture
 def serve(tmp_path: Path, ann: dict[str, str]) -> Iterator[Serve]:
-    """Makes the service of this person; `hook.at` tells where it is, as the daemon does."""
+    """Start the user's service; the file `hook.at` contains its address, as with the daemon."""
     home = Path(ann["HOME"]) / ".cofio"
     with ExitStack() as stack:
 
         def start(api_key: str = "", **settings: Any) -> Caller:
             clock = FixedClock()
             keeper = stack.enter_context(Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock))
-            where = {"home": home, "store": str(tmp_path / "cofio.db")}
-            url = stack.enter_context(serving(keeper, api_key=api_key, **where, **settings))
-            # On a machine that is busy with other tests an answer may take a while; deadlines have tests of their own.
+            paths = {"home": home, "store": str(tmp_path / "cofio.db")}
+            url = stack.enter_context(serving(keeper, api_key=api_key, **paths, **settings))
+            # On a busy machine a reply may take longer; deadlines have their own tests.
             endpoint_file.write_endpoint(home, url, api_key, (8_000, 8_000), str(tmp_path / "cofio.db"))
             return Caller(url, {"X-API-Key": api_key} if api_key else {})
 
@@ -153,8 +153,8 @@ def service(serve: Serve) -> Caller:
     return serve()
 
 
-def captured(service: Caller, expected: int) -> list[dict[str, Any]]:
-    """What was captured, oldest first, once there is so much and none is left to learn from."""
+def captured_exchanges(service: Caller, expected: int) -> list[dict[str, Any]]:
+    """Return the captured exchanges, oldest first, once this many are captured and none is pending."""
     for _ in range(600):
         inbox_status = service.get("/inbox/status").json
         if inbox_status["captured"] >= expected and not inbox_status["pending"]:
@@ -166,52 +166,54 @@ def captured(service: Caller, expected: int) -> list[dict[str, Any]]:
 
 
 @dataclass
-class Stand:
-    """Something that listens where a service should: it keeps what it is sent, and answers after a while, or never."""
+class StubService:
+    """A stub of the service: it records requests and replies after a delay, or never."""
 
-    after: float = 0.0
+    delay: float = 0.0
     status: int = 200
-    good: int = 1_000_000  # answers, before it fails
+    success_count: int = 1_000_000  # successful answers before failures
     reply: bytes = b"{}"
     location: str = ""
-    asked: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
-    ended: threading.Event = field(default_factory=threading.Event)
+    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    stopped: threading.Event = field(default_factory=threading.Event)
     url: str = ""
 
     def events(self) -> list[Any]:
-        return [json.loads(body) for path, _, body in self.asked if path == "/hooks/openclaw"]
+        return [json.loads(body) for path, _, body in self.requests if path == "/hooks/openclaw"]
 
 
 @pytest.fixture
-def stand() -> Iterator[Stand]:
-    standing = Stand()
+def stub() -> Iterator[StubService]:
+    stub_service = StubService()
 
-    class Desk(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            standing.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-            standing.ended.wait(standing.after)
-            self.send_response(standing.status if len(standing.asked) <= standing.good else 503)
-            self.send_header("Content-Length", str(len(standing.reply)))
-            if standing.location:
-                self.send_header("Location", standing.location)
+            stub_service.requests.append(
+                (self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            )
+            stub_service.stopped.wait(stub_service.delay)
+            self.send_response(stub_service.status if len(stub_service.requests) <= stub_service.success_count else 503)
+            self.send_header("Content-Length", str(len(stub_service.reply)))
+            if stub_service.location:
+                self.send_header("Location", stub_service.location)
             self.end_headers()
-            self.wfile.write(standing.reply)
+            self.wfile.write(stub_service.reply)
 
         def handle(self) -> None:
-            with suppress(OSError):  # the plugin has gone
+            with suppress(OSError):  # the plugin closed the connection
                 super().handle()
 
         def log_message(self, *_: Any) -> None:
-            """Nothing: the tests look at what was asked."""
+            """Log nothing: the tests inspect the recorded requests."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Desk)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    standing.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield standing
-    standing.ended.set()
+    stub_service.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield stub_service
+    stub_service.stopped.set()
     server.shutdown()
     server.server_close()
     thread.join(30)

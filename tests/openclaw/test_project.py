@@ -1,4 +1,4 @@
-"""The plugin and the hooks of the other clients name projects alike, and spool alike."""
+"""The plugin and the hooks of other clients name projects identically."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cofio.hooks import project
 from tests.openclaw.conftest import ROOT, Load, Plugin
 
 
-def git(where: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "protocol.file.allow=always")
-    subprocess.run(["git", *who, *arguments], cwd=where, check=True, capture_output=True)
+def git(folder: Path, *arguments: str) -> None:
+    options = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "protocol.file.allow=always")
+    subprocess.run(["git", *options, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 def repository(path: Path) -> Path:
@@ -66,27 +66,27 @@ def _broken_pointer(home: Path) -> Path:
     return home / "odd"
 
 
-PLACES = [_worktree, _subfolder, _bare, _submodule, _link, _plain, _empty_git, _broken_pointer,
+LAYOUTS = [_worktree, _subfolder, _bare, _submodule, _link, _plain, _empty_git, _broken_pointer,
           lambda home: home, lambda _: Path("/")]  # fmt: skip
 
 
-def asked(plugin: Plugin, name: str, given: str) -> str:
-    return str(plugin.do("import", path=str(ROOT / "js" / "project.js"), name=name, given=[given]))
+def call_project(plugin: Plugin, name: str, argument: str) -> str:
+    return str(plugin.do("import", path=str(ROOT / "js" / "project.js"), name=name, given=[argument]))
 
 
-@pytest.mark.parametrize("place", [*PLACES, lambda home: home / "gone"])
-def test_a_folder_belongs_to_the_same_project_in_every_client(
-    load: Load, ann: dict[str, str], place: Callable[[Path], Path]
+@pytest.mark.parametrize("layout", [*LAYOUTS, lambda home: home / "gone"])
+def test_project_of_a_folder_is_the_same_in_every_client(
+    load: Load, ann: dict[str, str], layout: Callable[[Path], Path]
 ) -> None:
-    folder = str(place(Path(ann["HOME"])))
-    named = asked(load(), "projectOf", folder)
-    assert named == project.project_of(folder, user=ann["HOME"])
-    assert asked(load(), "sourceOf", named) == ("openclaw/" + project.name(named)).rstrip("/")
+    folder = str(layout(Path(ann["HOME"])))
+    project_name = call_project(load(), "projectOf", folder)
+    assert project_name == project.project_of(folder, user=ann["HOME"])
+    assert call_project(load(), "sourceOf", project_name) == ("openclaw/" + project.name(project_name)).rstrip("/")
 
 
-def test_the_variable_names_the_project_instead(load: Load) -> None:
-    assert asked(load(env={"COFIO_PROJECT": "team-web"}), "projectOf", "/home/ann/web") == "team-web"
+def test_environment_variable_overrides_the_project(load: Load) -> None:
+    assert call_project(load(env={"COFIO_PROJECT": "team-web"}), "projectOf", "/home/ann/web") == "team-web"
 
 
-def test_a_path_that_is_not_absolute_is_no_project(load: Load) -> None:
-    assert asked(load(), "projectOf", "work/web") == ""
+def test_relative_path_is_not_a_project(load: Load) -> None:
+    assert call_project(load(), "projectOf", "work/web") == ""

@@ -1,7 +1,8 @@
-"""OpenClaw itself, with the plugin in it: a turn of a real agent against a model server on loopback.
+"""The real OpenClaw with the plugin: a turn of an agent against a model server on loopback.
 
-It takes a gigabyte and a newer Node than most machines have, so it is asked for: COFIO_TEST_OPENCLAW=1 installs both
-into the cache, and from then on these tests run.
+It needs one gigabyte and a recent Node, so it is opt-in: COFIO_TEST_OPENCLAW=1 installs both into the cache, and
+from then on these tests run.
+
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ from tests.acceptance.models import Call, Models, Say
 from tests.acceptance.proxy import Outside
 from tests.http_api.caller import Caller
 from tests.openclaw import node
-from tests.openclaw.conftest import ROOT, Plugin, captured
+from tests.openclaw.conftest import ROOT, Plugin, captured_exchanges
 
 SAID = "We switched from Prisma to Drizzle."
 
 
 @pytest.fixture(scope="module")
 def package() -> Path:
-    """Where OpenClaw is, and a Node that runs it."""
-    if not os.environ.get("COFIO_TEST_OPENCLAW") and not (node.folder(f"openclaw-{node.OPENCLAW}") / ".whole").exists():
+    """Return the folder of OpenClaw with a Node that runs it."""
+    if (
+        not os.environ.get("COFIO_TEST_OPENCLAW")
+        and not (node.cache_folder(f"openclaw-{node.OPENCLAW}") / ".whole").exists()
+    ):
         pytest.skip(f"OpenClaw itself is not run: COFIO_TEST_OPENCLAW=1 installs {node.OPENCLAW}, about a gigabyte.")
     return node.openclaw() / "node_modules"
 
 
 class Gateway:
-    """OpenClaw in a home of its own, with a model server on loopback."""
+    """OpenClaw in its own home, with a model server on loopback."""
 
     def __init__(self, package: Path, env: dict[str, str], models: Models, outside: Outside) -> None:
         (self.node,) = package.glob("node-*/bin/node")
@@ -44,33 +48,33 @@ class Gateway:
         self.work = self.home / "work"
         self.work.mkdir()
         proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), outside.url)
-        loopback = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost,::1")
-        self._env = {**env, **proxies, **loopback, "PATH": f"{self.node.parent}:/usr/bin:/bin", "NO_COLOR": "1"}
+        no_proxy = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost,::1")
+        self._env = {**env, **proxies, **no_proxy, "PATH": f"{self.node.parent}:/usr/bin:/bin", "NO_COLOR": "1"}
         self._write(models.url)
 
     def _write(self, url: str) -> None:
         cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
         model = {"id": "m1", "name": "m1", "reasoning": False, "input": ["text"], "cost": cost,
                  "contextWindow": 100_000, "maxTokens": 4_096}  # fmt: skip
-        loop = {"baseUrl": url, "apiKey": "dummy", "api": "anthropic-messages", "models": [model]}
-        usual = {"workspace": str(self.work), "model": {"primary": "loop/m1"}, "skipBootstrap": True}
-        config = {"models": {"mode": "merge", "providers": {"loop": loop}}, "agents": {"defaults": usual}}
+        provider = {"baseUrl": url, "apiKey": "dummy", "api": "anthropic-messages", "models": [model]}
+        defaults = {"workspace": str(self.work), "model": {"primary": "loop/m1"}, "skipBootstrap": True}
+        config = {"models": {"mode": "merge", "providers": {"loop": provider}}, "agents": {"defaults": defaults}}
         (self.home / ".openclaw").mkdir()
         (self.home / ".openclaw" / "openclaw.json").write_text(json.dumps(config))
 
     def run(self, *arguments: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             [str(self.node), str(self._entry), *arguments],
             env=self._env, cwd=self.work, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-        return done.stdout
+        assert process.returncode == 0, f"{process.stdout}\n{process.stderr}"
+        return process.stdout
 
     def config(self) -> Any:
         return json.loads((self.home / ".openclaw" / "openclaw.json").read_text())
 
-    def say(self, words: str) -> str:
-        return self.run("agent", "--local", "--session-key", "agent:main:main", "--message", words)
+    def say(self, text: str) -> str:
+        return self.run("agent", "--local", "--session-key", "agent:main:main", "--message", text)
 
 
 @pytest.fixture
@@ -87,28 +91,28 @@ def gateway(package: Path, ann: dict[str, str], models: Models) -> Iterator[Gate
 
 @pytest.fixture
 def installed(gateway: Gateway) -> Gateway:
-    """With the plugin, as the README says."""
+    """Install the plugin as described in the README."""
     gateway.run("plugins", "install", str(ROOT), "--force", "--accept-capabilities")
     gateway.run("config", "set", "plugins.entries.cofio.hooks.allowConversationAccess", "true")
     return gateway
 
 
-def test_it_takes_the_plugin_and_gives_it_the_memory_slot(installed: Gateway) -> None:
+def test_openclaw_loads_the_plugin_into_the_memory_slot(installed: Gateway) -> None:
     config = installed.config()["plugins"]
     assert config["slots"]["memory"] == "cofio"
     assert config["entries"]["cofio"]["enabled"] is True
-    told = json.loads(installed.run("plugins", "inspect", "cofio", "--runtime", "--json"))
-    assert told["plugin"]["status"] == "loaded"
-    assert told["plugin"]["memorySlotSelected"] is True
-    assert told["plugin"]["source"].endswith("js/index.js")
-    assert sorted(told["plugin"]["toolNames"]) == ["memory_forget", "memory_recall", "memory_store"]
-    hooks = {each["name"] for each in told["typedHooks"]}
+    report = json.loads(installed.run("plugins", "inspect", "cofio", "--runtime", "--json"))
+    assert report["plugin"]["status"] == "loaded"
+    assert report["plugin"]["memorySlotSelected"] is True
+    assert report["plugin"]["source"].endswith("js/index.js")
+    assert sorted(report["plugin"]["toolNames"]) == ["memory_forget", "memory_recall", "memory_store"]
+    hooks = {hook["name"] for hook in report["typedHooks"]}
     assert hooks == {"agent_end", "before_compaction", "before_prompt_build", "gateway_stop", "session_end"}
-    assert told["diagnostics"] == []
+    assert report["diagnostics"] == []
 
 
 @pytest.mark.timeout(900)
-def test_a_memory_reaches_the_model_and_what_the_user_says_is_learned(
+def test_memory_reaches_the_model_and_the_users_statement_is_learned(
     installed: Gateway, models: Models, service: Caller
 ) -> None:
     service.post("/memory/add", {"text": "We deploy with Fly.io on Fridays.", "source": "claude-code/web"})
@@ -121,23 +125,23 @@ def test_a_memory_reaches_the_model_and_what_the_user_says_is_learned(
     installed.say(SAID)
     installed.say("And when do we deploy with Fly.io? Play the xylophone.")
     assert "Found in Memory" in models.asked()[-1].text
-    first, second, third = captured(service, 3)
-    assert {each["client"] for each in (first, second, third)} == {"openclaw"}
+    first, second, third = captured_exchanges(service, 3)
+    assert {exchange["client"] for exchange in (first, second, third)} == {"openclaw"}
     assert [message["text"] for message in second["messages"] if message["role"] == "user"] == [SAID]
-    assert any("Drizzle" in each["text"] for each in service.get("/memories").json["memories"])
+    assert any("Drizzle" in memory["text"] for memory in service.get("/memories").json["memories"])
 
 
 @pytest.mark.timeout(900)
-def test_without_the_service_the_agent_answers_and_the_turn_is_spooled(installed: Gateway, models: Models) -> None:
+def test_turn_without_the_service_is_answered_and_spooled(installed: Gateway, models: Models) -> None:
     models.when(SAID, Say("Good choice."))
     assert "Good choice." in installed.say(SAID)
     (entry,) = spool.entries(installed.home / ".cofio")
-    told = event(entry.client, entry.raw)
-    assert (told.kind, told.prompt, told.reply) == ("stop", SAID, "Good choice.")
+    hook_event = event(entry.client, entry.raw)
+    assert (hook_event.kind, hook_event.prompt, hook_event.reply) == ("stop", SAID, "Good choice.")
     assert entry.project == str(installed.work)
 
 
-def test_its_node_runs_the_source_as_it_is(package: Path, ann: dict[str, str]) -> None:
+def test_bundled_node_runs_the_typescript_source(package: Path, ann: dict[str, str]) -> None:
     (binary,) = package.glob("node-*/bin/node")
     plugin = Plugin(str(binary), ann, ROOT / "src/index.ts")
     assert "agent_end" in plugin.do("register", config={})["hooks"]

@@ -1,4 +1,4 @@
-"""What the tests of a model's decisions are made of: memories, facts, and a model that replies so and so."""
+"""Helpers for reconciliation tests: memories, facts, and an LLM with scripted replies."""
 
 from __future__ import annotations
 
@@ -24,72 +24,77 @@ DRIZZLE = "The project switched from Prisma to Drizzle as its ORM"
 
 
 @contextmanager
-def opened(kind: str, folder: Path) -> Iterator[Store]:
-    """The fake store or the real one."""
+def open_store(kind: str, folder: Path) -> Iterator[Store]:
+    """Return the fake store or the SQLite store."""
     store: Store = MemoryStore(FixedClock()) if kind == "memory" else SqliteStore(folder / "x.db", FixedClock())
     yield store
     store.close()
 
 
-def fact(text: str, **about: Any) -> Fact:
-    return Fact(**{"source": SOURCE, "method": "llm", **about, "text": text})
+def fact(text: str, **fields: Any) -> Fact:
+    return Fact(**{"source": SOURCE, "method": "llm", **fields, "text": text})
 
 
-def embedded(texts: Sequence[str]) -> Any:
+def embed(texts: Sequence[str]) -> Any:
     return EMBEDDER.embed(texts, "document")
 
 
 def remember(store: Store, *facts: str | Fact) -> list[int]:
-    """The ids of these, once they are memories."""
-    kept = [fact(each) if isinstance(each, str) else each for each in facts]
-    done = store.apply(
-        [Add(each) for each in kept], dict(enumerate(embedded([each.text for each in kept]))), by="t", why="t"
+    """Add facts as memories and return their ids."""
+    new_facts = [fact(item) if isinstance(item, str) else item for item in facts]
+    changeset = store.apply(
+        [Add(new_fact) for new_fact in new_facts],
+        dict(enumerate(embed([new_fact.text for new_fact in new_facts]))),
+        by="t",
+        why="t",
     )
-    return [change.memory_id for change in done.changes]
+    return [change.memory_id for change in changeset.changes]
 
 
-def without_a_model(store: Store) -> Callable[[Fact, Vector], FactOutcome]:
-    """The check of novelty, as a fact goes through it where no model decides."""
+def novelty_check(store: Store) -> Callable[[Fact, Vector], FactOutcome]:
+    """Return the novelty check that decides without an LLM."""
 
     def novel(fact: Fact, vector: Vector) -> FactOutcome:
-        told = decide.novelty(fact, vector, store, Scope(source=fact.source), WordComparer(0.88), 0.88)
-        if told.novel or told.match is None:
-            return FactOutcome(fact=fact, decision=Add(fact, f"by rule: {told.reason}", unless_known=True))
-        return FactOutcome(fact=fact, decision=Noop(told.match.id, Occurrence(), f"by rule: {told.reason}"))
+        novelty = decide.novelty(fact, vector, store, Scope(source=fact.source), WordComparer(0.88), 0.88)
+        if novelty.novel or novelty.match is None:
+            return FactOutcome(fact=fact, decision=Add(fact, f"by rule: {novelty.reason}", unless_known=True))
+        return FactOutcome(fact=fact, decision=Noop(novelty.match.id, Occurrence(), f"by rule: {novelty.reason}"))
 
     return novel
 
 
-def asked(
-    store: Store, reply: Any, *facts: str | Fact, **how: Any
+def ask_llm(
+    store: Store, reply: Any, *facts: str | Fact, **options: Any
 ) -> tuple[list[FactOutcome], str, list[tuple[str, str, Any]]]:
-    """What becomes of the facts when the model replies so; the problem; and what the model was asked."""
-    texts = [fact(each) if isinstance(each, str) else each for each in facts]
-    written = reply if isinstance(reply, str | Completion | Exception) else json.dumps(reply)
-    llm = ScriptedLLM([written], reconciles=how.pop("reconciles", True))
-    vectors = embedded([text.text for text in texts])
-    settled, _, problem = decide_by_llm(llm, texts, vectors, store, **{"novel": without_a_model(store), **how})
-    assert [each.fact for each in settled] == texts
-    return settled, problem, llm.calls
+    """Return the outcomes for the facts given the LLM's reply, the problem, and the LLM's calls."""
+    new_facts = [fact(item) if isinstance(item, str) else item for item in facts]
+    scripted = reply if isinstance(reply, str | Completion | Exception) else json.dumps(reply)
+    llm = ScriptedLLM([scripted], reconciles=options.pop("reconciles", True))
+    vectors = embed([new_fact.text for new_fact in new_facts])
+    outcomes, _, problem = decide_by_llm(llm, new_facts, vectors, store, **{"novel": novelty_check(store), **options})
+    assert [outcome.fact for outcome in outcomes] == new_facts
+    return outcomes, problem, llm.calls
 
 
-def decided(store: Store, reply: Any, *facts: str | Fact, **how: Any) -> list[Decision | None]:
-    return [each.decision for each in asked(store, reply, *facts, **how)[0]]
+def decisions_for(store: Store, reply: Any, *facts: str | Fact, **options: Any) -> list[Decision | None]:
+    return [outcome.decision for outcome in ask_llm(store, reply, *facts, **options)[0]]
 
 
-def by_rule(decision: Decision | None) -> bool:
+def is_by_rule(decision: Decision | None) -> bool:
     return getattr(decision, "reason", "").startswith("by rule: ")
 
 
-def done(store: Store, settled: Sequence[FactOutcome]) -> Changeset:
-    """All of it applied, in one transaction."""
-    decisions = [each.decision for each in settled if each.decision]
-    texts = {place: each.fact.text for place, each in enumerate(decisions) if isinstance(each, Add | Update)}
-    vectors = dict(zip(texts, embedded(list(texts.values())), strict=True))
+def apply_outcomes(store: Store, outcomes: Sequence[FactOutcome]) -> Changeset:
+    """Apply all decisions in one transaction."""
+    decisions = [outcome.decision for outcome in outcomes if outcome.decision]
+    texts = {
+        index: decision.fact.text for index, decision in enumerate(decisions) if isinstance(decision, Add | Update)
+    }
+    vectors = dict(zip(texts, embed(list(texts.values())), strict=True))
     return store.apply(decisions, vectors, by="t", why="t")
 
 
-def live(store: Store) -> list[Memory]:
+def live_memories(store: Store) -> list[Memory]:
     return sorted(store.page(Scope(), limit=1_000)[0], key=lambda memory: memory.id)
 
 
@@ -97,6 +102,6 @@ def answer(fact: Any, action: Any, memory: Any = None, text: Any = None) -> dict
     return {"fact": fact, "action": action, "memory": memory, "text": text}
 
 
-def rows(user: str, block: str) -> list[dict[str, Any]]:
-    inside = user.split(f"<{block}>\n")[1].split(f"\n</{block}>")[0]
-    return [json.loads(line) for line in inside.splitlines()]
+def parse_rows(user: str, block: str) -> list[dict[str, Any]]:
+    lines = user.split(f"<{block}>\n")[1].split(f"\n</{block}>")[0]
+    return [json.loads(line) for line in lines.splitlines()]

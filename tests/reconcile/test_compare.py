@@ -11,15 +11,15 @@ from tests.judges import FixedJudge, ValueJudge
 LIMITS = ValueJudge.thresholds
 
 
-def compared(statement: str, memory: str, *, retracts: bool = False, **chances: float) -> Comparison:
-    return JudgedComparer(FixedJudge(**chances)).compare(statement, memory, 0.8, retracts=retracts)
+def compare(statement: str, memory: str, *, retracts: bool = False, **probabilities: float) -> Comparison:
+    return JudgedComparer(FixedJudge(**probabilities)).compare(statement, memory, 0.8, retracts=retracts)
 
 
-# ── what the model says ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Model probabilities ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("chances", "kind"),
+    ("probabilities", "kind"),
     [
         ({}, "add"),
         ({"same": LIMITS["same"] + 0.01}, "same"),
@@ -31,12 +31,12 @@ def compared(statement: str, memory: str, *, retracts: bool = False, **chances: 
         ({"update": LIMITS["change"] / 2, "delete": LIMITS["change"] / 2 + 0.01}, "delete"),
     ],
 )
-def test_thresholds_decide(chances: dict[str, float], kind: str) -> None:
-    assert compared("Our deploys go to Fly", "We deploy with Heroku", **chances).kind == kind
+def test_thresholds_decide(probabilities: dict[str, float], kind: str) -> None:
+    assert compare("Our deploys go to Fly", "We deploy with Heroku", **probabilities).kind == kind
 
 
 @pytest.mark.parametrize(
-    ("chances", "kind"),
+    ("probabilities", "kind"),
     [
         ({"same": 0.97}, "add"),
         ({"update": LIMITS["doubtful change"] - 0.01}, "add"),
@@ -45,11 +45,11 @@ def test_thresholds_decide(chances: dict[str, float], kind: str) -> None:
         ({"delete": 0.97}, "delete"),
     ],
 )
-def test_a_retraction_deletes_and_never_repeats(chances: dict[str, float], kind: str) -> None:
-    assert compared("Scrap the Friday deploys", "We deploy on Fridays", retracts=True, **chances).kind == kind
+def test_retraction_deletes_and_is_never_the_same(probabilities: dict[str, float], kind: str) -> None:
+    assert compare("Scrap the Friday deploys", "We deploy on Fridays", retracts=True, **probabilities).kind == kind
 
 
-def test_changes_are_updates_and_deletions() -> None:
+def test_updates_and_deletions_are_changes() -> None:
     kinds = ("same", "update", "delete", "doubtful", "add")
     assert [Comparison(kind, 1.0, "").changes for kind in kinds] == [False, True, True, False, False]
 
@@ -65,7 +65,7 @@ def test_changes_are_updates_and_deletions() -> None:
     ],
 )
 def test_change_without_a_shared_word_needs_a_higher_probability(statement: str, update: float, kind: str) -> None:
-    assert compared(statement, "The charts of this report are made in Datawrapper", update=update).kind == kind
+    assert compare(statement, "The charts of this report are made in Datawrapper", update=update).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -75,30 +75,30 @@ def test_change_without_a_shared_word_needs_a_higher_probability(statement: str,
         ("Ada reviews the migrations", "Ada writes the migrations"),
     ],
 )
-def test_sentences_that_differ_in_one_telling_word_are_not_the_same(statement: str, memory: str) -> None:
-    assert compared(statement, memory, same=0.97).kind == "doubtful"
+def test_sentences_that_differ_in_one_distinctive_word_are_not_the_same(statement: str, memory: str) -> None:
+    assert compare(statement, memory, same=0.97).kind == "doubtful"
 
 
-def test_a_part_of_a_memory_does_not_replace_it() -> None:
+def test_part_of_a_memory_does_not_replace_it() -> None:
     memory = "We deploy to Fly.io, never on a Friday"
-    assert compared("We never deploy on a Friday", memory, update=0.97).kind == "doubtful"
-    assert compared("We never deploy on a Monday", memory, update=0.97).kind == "update"
+    assert compare("We never deploy on a Friday", memory, update=0.97).kind == "doubtful"
+    assert compare("We never deploy on a Monday", memory, update=0.97).kind == "update"
 
 
-def test_numbered_things_are_different_things() -> None:
-    assert compared("Item 3", "Item 5", update=0.97).kind == "add"
-    assert compared("The port of shop 2 is 8020", "The port of shop 0 is 8000", update=0.97).kind == "add"
-    assert compared("Node 22.1", "Node 20.4", update=0.97).kind == "update"
+def test_different_identifiers_are_different_subjects() -> None:
+    assert compare("Item 3", "Item 5", update=0.97).kind == "add"
+    assert compare("The port of shop 2 is 8020", "The port of shop 0 is 8000", update=0.97).kind == "add"
+    assert compare("Node 22.1", "Node 20.4", update=0.97).kind == "update"
 
 
 def test_one_shared_word_is_enough_in_a_short_memory() -> None:
-    assert compared("We deploy with Fly", "We deploy with Heroku", update=0.9).kind == "update"
+    assert compare("We deploy with Fly", "We deploy with Heroku", update=0.9).kind == "update"
 
 
-# ── guards ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Guards ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_same_words_are_the_same_without_asking_the_model() -> None:
+def test_identical_words_are_the_same_without_the_model() -> None:
     judge = FixedJudge(update=0.99)
     verdict = JudgedComparer(judge).compare("The repo uses pnpm", "the repository uses pnpm!", 0.1)
     assert (verdict.kind, judge.asked) == ("same", 0)
@@ -111,12 +111,12 @@ def test_the_same_words_are_the_same_without_asking_the_model() -> None:
         ("The client retries 5 times", "The client retries", "add"),
         ("The client retries", "The client retries 5 times", "same"),
         ("The client retries five times", "The client retries three times", "update"),
-        # In quite other words, one more number need not have to do with it.
+        # In entirely different words an additional number may be unrelated.
         ("No ?page=2 in my API, a cursor as everywhere", "List endpoints have no numbered pages", "same"),
     ],
 )
-def test_a_repetition_with_another_number_is_none(statement: str, memory: str, kind: str) -> None:
-    assert compared(statement, memory, same=0.97).kind == kind
+def test_different_number_is_not_the_same(statement: str, memory: str, kind: str) -> None:
+    assert compare(statement, memory, same=0.97).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_a_repetition_with_another_number_is_none(statement: str, memory: str, k
         ("Use Redis in auth-service for session caching", "Use Redis for session caching"),
     ],
 )
-def test_a_repetition_with_another_identifier_is_added(statement: str, memory: str) -> None:
-    verdict = compared(statement, memory, same=0.97)
+def test_different_identifier_is_added(statement: str, memory: str) -> None:
+    verdict = compare(statement, memory, same=0.97)
     assert verdict.kind == "add"
     assert "names something else" in verdict.reason
 
@@ -142,24 +142,24 @@ def test_a_repetition_with_another_identifier_is_added(statement: str, memory: s
         ("We do deploy on Fridays", "We don't deploy on Fridays"),
     ],
 )
-def test_a_repetition_that_negates_is_doubtful(statement: str, memory: str) -> None:
-    assert compared(statement, memory, same=0.97).kind == "doubtful"
+def test_different_negation_is_doubtful(statement: str, memory: str) -> None:
+    assert compare(statement, memory, same=0.97).kind == "doubtful"
 
 
-@pytest.mark.parametrize("chances", [{"update": 0.97}, {"delete": 0.97}, {"update": 0.6}])
+@pytest.mark.parametrize("probabilities", [{"update": 0.97}, {"delete": 0.97}, {"update": 0.6}])
 @pytest.mark.parametrize("memory", ["The staging database is Postgres 15", "Postgres 15 on staging"])
-def test_production_never_changes_staging(memory: str, chances: dict[str, float]) -> None:
+def test_production_never_changes_staging(memory: str, probabilities: dict[str, float]) -> None:
     for statement in ("The production database is Postgres 16", "Prod is on Postgres 16"):
-        assert compared(statement, memory, **chances).kind == "add"
+        assert compare(statement, memory, **probabilities).kind == "add"
     for statement in (
         "The staging database is Postgres 16",
         "Staging is on Postgres 16",
         "The database is Postgres 16",
     ):
-        assert compared(statement, memory, **chances).kind != "add"
+        assert compare(statement, memory, **probabilities).kind != "add"
 
 
-def test_long_texts_are_compared_word_for_word() -> None:
+def test_long_texts_are_compared_verbatim() -> None:
     text = "The gateway checks tokens. " * (LONG // 20)
     judge = FixedJudge(same=0.99)
     assert JudgedComparer(judge).compare(f"{text} Also today.", text, 0.99).kind == "add"
@@ -167,7 +167,7 @@ def test_long_texts_are_compared_word_for_word() -> None:
     assert judge.asked == 0
 
 
-# ── without the model ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Without the model ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -181,20 +181,22 @@ def test_long_texts_are_compared_word_for_word() -> None:
         ("We switched from npm to pnpm", "We use npm", 0.99, "add"),
     ],
 )
-def test_words_recognise_repetitions_and_no_changes(statement: str, memory: str, cosine: float, kind: str) -> None:
+def test_word_comparison_detects_duplicates_but_no_changes(
+    statement: str, memory: str, cosine: float, kind: str
+) -> None:
     assert WordComparer(0.9).compare(statement, memory, cosine).kind == kind
 
 
-def test_words_recognise_no_retraction() -> None:
+def test_word_comparison_detects_no_retraction() -> None:
     assert WordComparer(0.9).compare("We no longer use npm", "We use npm", 0.99, retracts=True).kind == "add"
 
 
-def test_a_number_in_the_same_words_is_not_the_same() -> None:
+def test_different_number_in_the_same_words_is_not_the_same() -> None:
     for comparer in (WordComparer(0.9), JudgedComparer(FixedJudge(same=0.99))):
         assert comparer.compare("Set retries to 5", "Set retries to 3", 0.99).kind != "same"
 
 
-# ── the model itself ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── The real model ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ def test_a_number_in_the_same_words_is_not_the_same() -> None:
         ("Ada reviews what touches billing", "The database is Postgres 16", "add"),
     ],
 )
-def test_the_model_recognises_plain_cases(judge: ValueJudge, statement: str, memory: str, kind: str) -> None:
+def test_model_decides_clear_cases(judge: ValueJudge, statement: str, memory: str, kind: str) -> None:
     assert JudgedComparer(judge).compare(statement, memory, 0.8).kind == kind
 
 
@@ -219,23 +221,23 @@ def test_the_model_recognises_plain_cases(judge: ValueJudge, statement: str, mem
         ("Workers run on m7g.large nodes", "Workers run on m6i.large nodes", "update"),
     ],
 )
-def test_rows_of_one_form_about_two_identifiers_both_hold(statement: str, memory: str, kind: str) -> None:
-    assert compared(statement, memory, update=0.98).kind == kind
+def test_parallel_statements_about_two_identifiers_are_both_kept(statement: str, memory: str, kind: str) -> None:
+    assert compare(statement, memory, update=0.98).kind == kind
     if kind == "add":
-        assert compared(statement, memory, same=0.98).kind == "add"
+        assert compare(statement, memory, same=0.98).kind == "add"
 
 
-def test_number_in_a_sentence_of_another_form_does_not_veto_a_repetition() -> None:
-    said = "429s again on page 2 of the export. dhl only lets us through five times a second, look at the client"
-    assert compared(said, "The DHL API allows our key 5 requests per second", same=0.9).kind == "same"
+def test_number_in_a_differently_worded_sentence_does_not_prevent_the_same() -> None:
+    statement = "429s again on page 2 of the export. dhl only lets us through five times a second, look at the client"
+    assert compare(statement, "The DHL API allows our key 5 requests per second", same=0.9).kind == "same"
 
 
 @pytest.mark.parametrize(
     ("statement", "memory"),
     [
-        ("the gateway on port 9000", "gateway listens on 8000"),  # short, so each word counts
+        ("the gateway on port 9000", "gateway listens on 8000"),  # short, therefore each word counts
         ("We do not use Redis for caching", "We use Redis for caching"),
     ],
 )
-def test_value_that_differs_vetoes_a_repetition_in_the_same_form(statement: str, memory: str) -> None:
-    assert compared(statement, memory, same=0.9).kind != "same"
+def test_different_value_in_the_same_wording_prevents_the_same(statement: str, memory: str) -> None:
+    assert compare(statement, memory, same=0.9).kind != "same"

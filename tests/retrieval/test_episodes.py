@@ -1,4 +1,4 @@
-"""Episodes from end to end: what was said is found again, also where no fact was made of it."""
+"""Episodes from end to end: captured turns are searchable even when no memory was extracted from them."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ CHAT = [
 ]
 
 
-# ── passages ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Passages ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_short_turn_is_one_passage_with_roles() -> None:
+def test_short_turn_is_one_passage_with_roles() -> None:
     exchange = Exchange(messages=(Message("user", "Hello.\n"), Message("assistant", " "), Message("assistant", "Hi!")))
     assert text_of(exchange) == "User: Hello.\nAssistant: Hi!"
     assert passages_of(text_of(exchange)) == ["User: Hello.\nAssistant: Hi!"]
 
 
-def test_a_longer_text_is_cut_where_sentences_and_lines_end() -> None:
-    text = "\n".join(f"Point {each} is about the harbour. It has a second sentence!" for each in range(60))
+def test_longer_text_is_split_at_sentence_and_line_ends() -> None:
+    text = "\n".join(f"Point {number} is about the harbour. It has a second sentence!" for number in range(60))
     passages = passages_of(text)
     assert "".join(passages) == text
     assert len(passages) > 3
@@ -49,23 +49,23 @@ def test_a_longer_text_is_cut_where_sentences_and_lines_end() -> None:
 
 
 @pytest.mark.parametrize("text", ["word " * 1_000, "x" * 5_000, "日本語" * 1_000, "a.b.c\n" * 500])
-def test_text_without_sentences_is_cut_too(text: str) -> None:
+def test_text_without_sentences_is_split(text: str) -> None:
     passages = passages_of(text)
     assert "".join(passages) == text.strip()
     assert len(passages) > 1
     assert all(len(passage) <= 1_400 for passage in passages)
 
 
-def test_of_a_very_long_text_both_ends_are_kept() -> None:
-    passages = passages_of(" ".join(f"Sentence number {each}." for each in range(5_000)))
+def test_very_long_text_keeps_beginning_and_end() -> None:
+    passages = passages_of(" ".join(f"Sentence number {number}." for number in range(5_000)))
     assert len(passages) == MAX_PASSAGES
     assert passages[0].startswith("Sentence number 0.")
     assert passages[-1].endswith("Sentence number 4999.")
     assert "[…]" in passages[MAX_PASSAGES // 2 - 1]
 
 
-def test_a_later_part_of_a_turn_gets_what_is_left_and_at_least_two() -> None:
-    text = " ".join(f"Sentence number {each}." for each in range(5_000))
+def test_later_part_of_a_turn_gets_the_remaining_passages_and_at_least_two() -> None:
+    text = " ".join(f"Sentence number {number}." for number in range(5_000))
     assert len(passages_of(text, others=15)) == 5
     assert len(passages_of(text, others=20)) == 2
 
@@ -75,7 +75,7 @@ def test_empty_text_has_no_passages() -> None:
 
 
 @pytest.mark.parametrize(("turn", "base"), [("7", "7"), ("7+1", "7"), ("7+12", "7"), ("a+b", "a+b"), ("+0", "+0")])
-def test_parts_of_a_turn_share_a_name(turn: str, base: str) -> None:
+def test_base_turn_strips_the_part_number(turn: str, base: str) -> None:
     assert base_turn(turn) == base
 
 
@@ -86,7 +86,7 @@ def test_reports_are_not_indexed(context: str, expected: bool) -> None:
     assert not is_indexed(None)
 
 
-def test_a_hit_is_rendered_on_one_line_with_date_and_session() -> None:
+def test_hit_is_rendered_on_one_line_with_date_and_session() -> None:
     passage = Passage(1, 2, "User: Hello\n</cofio-memory>  there", "2026-02-20T06:44:28+00:00", "s1", "", "", None)
     hit = EpisodeHit(passage, 0.5, 0.4, 0.0, "vector")
     assert line(hit) == "2026-02-20, session s1: User: Hello ‹/cofio-memory› there"
@@ -94,10 +94,10 @@ def test_a_hit_is_rendered_on_one_line_with_date_and_session() -> None:
     assert EpisodeHit.from_dict(hit.as_dict()) == hit
 
 
-# ── indexing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Indexing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_said_is_found_though_no_fact_was_made_of_it(keeper: Keeper) -> None:
+def test_captured_turn_is_searchable_without_memories(keeper: Keeper) -> None:
     captured = keeper.capture(CHAT, wait=True, client="claude", session="s1", turn="1", source="claude/web")
     assert captured.state == "rejected"
     (hit,) = keeper.search_episodes("harbour repairs")
@@ -112,8 +112,8 @@ def test_what_was_said_is_found_though_no_fact_was_made_of_it(keeper: Keeper) ->
     assert keeper.search("harbour") == []
 
 
-def test_search_gives_the_best_passage_of_each_episode(keeper: Keeper) -> None:
-    filler = " ".join(f"Nothing of interest happens on day {each}." for each in range(40))
+def test_search_returns_the_best_passage_of_each_episode(keeper: Keeper) -> None:
+    filler = " ".join(f"Nothing of interest happens on day {number}." for number in range(40))
     long = keeper.capture(f"{filler} The harbour is closed. {filler} The harbour harbour reopens.", wait=True)
     short = keeper.capture("The harbour has boats.", wait=True)
     keeper.services.episodes.embed_missing()
@@ -126,30 +126,30 @@ def test_search_gives_the_best_passage_of_each_episode(keeper: Keeper) -> None:
     assert keeper.search_episodes("harbour", min_score=1.0) == []
 
 
-def test_scope_narrows_search(keeper: Keeper) -> None:
+def test_scope_filters_search(keeper: Keeper) -> None:
     keeper.capture("The harbour is closed.", wait=True, project="/web", session="s1", source="a/web", agent="x")
     keeper.capture("The harbour is open.", wait=True, project="/api", session="s2", source="b/api", at="2025-01-01")
-    for within in ({"project": "/web"}, {"session": "s1"}, {"source": "a/web"}, {"source_prefix": "a"}, {"agent": "x"},
+    for scope in ({"project": "/web"}, {"session": "s1"}, {"source": "a/web"}, {"source_prefix": "a"}, {"agent": "x"},
                    {"since": "2025-06-01"}, {"visible_in": "/web"}):  # fmt: skip
-        assert [hit.passage.session for hit in keeper.search_episodes("harbour", **within)] == ["s1"]  # type: ignore[arg-type]
+        assert [hit.passage.session for hit in keeper.search_episodes("harbour", **scope)] == ["s1"]  # type: ignore[arg-type]
     assert [hit.passage.session for hit in keeper.search_episodes("harbour", until="2025-06-01")] == ["s2"]
     with pytest.raises(InvalidInput):
         keeper.search_episodes(" ")
 
 
-def test_a_turn_told_in_parts_is_one_episode(keeper: Keeper) -> None:
-    about = {"client": "claude", "session": "s1", "turn": "1"}
-    keeper.amend(CHAT[:1], **about)
+def test_amended_turn_is_one_episode(keeper: Keeper) -> None:
+    source = {"client": "claude", "session": "s1", "turn": "1"}
+    keeper.amend(CHAT[:1], **source)
     assert keeper.search_episodes("harbour") == []
     InboxWorker(keeper).drain()
-    keeper.amend(CHAT, **about)
+    keeper.amend(CHAT, **source)
     InboxWorker(keeper).drain()
     (hit,) = keeper.search_episodes("harbour repairs")
     text = keeper.episode(hit.episode).text
     assert text.count("Shall we meet") == text.count("closed for repairs") == 1
 
 
-def test_what_a_failure_left_unindexed_is_indexed_later(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_episode_not_indexed_due_to_an_error_is_indexed_later(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_capture: int) -> None:
         raise StoreError("The disk is full.", "Free some space.")
 
@@ -162,17 +162,17 @@ def test_what_a_failure_left_unindexed_is_indexed_later(keeper: Keeper, monkeypa
     assert keeper.services.episodes.index_missing() == 0
 
 
-def test_a_turn_is_found_while_the_model_is_down(tmp_path: Path) -> None:
+def test_turn_is_searchable_while_the_llm_is_unavailable(tmp_path: Path) -> None:
     clock = FixedClock()
     llm = ScriptedLLM([Unavailable("It is down.", "Wait.")])
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, llm=llm) as keeper:
-        said = "The harbour team decided something about the cranes, I believe, after the long meeting."
-        captured = keeper.capture(said, wait=True, context="pre_compact")
+        text = "The harbour team decided something about the cranes, I believe, after the long meeting."
+        captured = keeper.capture(text, wait=True, context="pre_compact")
         assert captured.state == "pending"
         assert len(keeper.search_episodes("cranes")) == 1
 
 
-def test_the_worker_indexes_and_embeds_in_the_background(keeper: Keeper) -> None:
+def test_worker_indexes_and_embeds_in_the_background(keeper: Keeper) -> None:
     for number in range(20):
         keeper.capture(f"Nothing to learn about harbour number {number}?")
     worker = InboxWorker(keeper)
@@ -190,7 +190,7 @@ def wait_until(is_done: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def test_episodes_can_be_switched_off_and_on_again(tmp_path: Path) -> None:
+def test_episodes_can_be_disabled_and_enabled(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, episodes=False) as keeper:
         keeper.capture(CHAT, wait=True)
@@ -201,7 +201,7 @@ def test_episodes_can_be_switched_off_and_on_again(tmp_path: Path) -> None:
         assert len(keeper.search_episodes("harbour")) == 1
 
 
-def test_embedding_anew_covers_episodes(tmp_path: Path) -> None:
+def test_reembed_covers_episodes(tmp_path: Path) -> None:
     clock = FixedClock()
     path = tmp_path / "cofio.db"
     with Keeper(SqliteStore(path, clock), HashEmbedder(64), clock) as keeper:
@@ -214,10 +214,10 @@ def test_embedding_anew_covers_episodes(tmp_path: Path) -> None:
         assert keeper.search_episodes("harbour")[0].match_type == "hybrid"
 
 
-# ── removing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Removing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_memory_leads_to_its_episode_and_purging_it_removes_that(keeper: Keeper) -> None:
+def test_purging_a_memory_removes_its_episode(keeper: Keeper) -> None:
     keeper.capture("I prefer tabs over spaces.", wait=True, session="s1", turn="1")
     memory = keeper.search("tabs")[0].id
     episode = keeper.episode_of(memory)
@@ -231,7 +231,7 @@ def test_a_memory_leads_to_its_episode_and_purging_it_removes_that(keeper: Keepe
         keeper.episode(episode)
 
 
-def test_an_episode_is_purged_and_its_memories_stay(keeper: Keeper) -> None:
+def test_purging_an_episode_keeps_its_memories(keeper: Keeper) -> None:
     captured = keeper.capture("I prefer tabs over spaces.", wait=True)
     memory = keeper.search("tabs")[0].id
     episode = keeper.episode_of(memory)
@@ -244,7 +244,7 @@ def test_an_episode_is_purged_and_its_memories_stay(keeper: Keeper) -> None:
         keeper.purge_episode(episode)
 
 
-def test_tidying_removes_what_is_old_or_too_much(keeper: Keeper) -> None:
+def test_tidy_removes_old_episodes_and_those_above_the_size_limit(keeper: Keeper) -> None:
     keeper.capture("The harbour is old.", wait=True, at="2025-01-01")
     keeper.capture("The harbour is new.", wait=True)
     keeper.services.retention.apply(captures=30, retrievals=180, episodes=180, episode_mb=500)
@@ -253,10 +253,10 @@ def test_tidying_removes_what_is_old_or_too_much(keeper: Keeper) -> None:
     assert keeper.search_episodes("harbour") == []
 
 
-# ── who sees what ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Visibility ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_viewer_finds_and_erases_their_own(keeper: Keeper) -> None:
+def test_viewer_finds_and_purges_own_episodes(keeper: Keeper) -> None:
     ada, bob = keeper.as_viewer(Viewer(user="ada", team="red")), keeper.as_viewer(Viewer(user="bob", team="red"))
     ada.capture("The harbour key is under the mat.", wait=True, client="codex", session="s1", turn="1")
     bob.capture("The harbour opens at nine.", wait=True, visibility="team", client="codex", session="s1", turn="1")
@@ -276,22 +276,24 @@ def test_a_viewer_finds_and_erases_their_own(keeper: Keeper) -> None:
 
 
 @pytest.mark.parametrize(
-    "act",
+    "operation",
     [
-        lambda seen: seen.services.episodes.index_missing(),
-        lambda seen: seen.services.episodes.embed_missing(),
-        lambda seen: seen.services.episodes.forget("2026-01-01", 1),
-        lambda seen: seen.services.access.store.episodes.counts(),
-        lambda seen: seen.services.access.store.episodes.adopt([]),
-        lambda seen: seen.services.access.store.carrying.episodes(0, 1),
+        lambda viewer_keeper: viewer_keeper.services.episodes.index_missing(),
+        lambda viewer_keeper: viewer_keeper.services.episodes.embed_missing(),
+        lambda viewer_keeper: viewer_keeper.services.episodes.forget("2026-01-01", 1),
+        lambda viewer_keeper: viewer_keeper.services.access.store.episodes.counts(),
+        lambda viewer_keeper: viewer_keeper.services.access.store.episodes.adopt([]),
+        lambda viewer_keeper: viewer_keeper.services.access.store.carrying.episodes(0, 1),
     ],
 )
-def test_what_looks_at_every_episode_is_the_owners(keeper: Keeper, act: Callable[[Keeper], object]) -> None:
+def test_operations_on_all_episodes_are_forbidden_to_viewers(
+    keeper: Keeper, operation: Callable[[Keeper], object]
+) -> None:
     with pytest.raises(Forbidden):
-        act(keeper.as_viewer(Viewer(user="ada")))
+        operation(keeper.as_viewer(Viewer(user="ada")))
 
 
-def test_a_memory_leads_a_viewer_only_to_what_they_may_see(keeper: Keeper) -> None:
+def test_episode_of_memory_is_hidden_from_viewers_without_access(keeper: Keeper) -> None:
     ada = keeper.as_viewer(Viewer(user="ada", team="red"))
     ada.capture("I prefer tabs over spaces.", wait=True)
     memory = ada.search("tabs")[0].id
@@ -302,10 +304,10 @@ def test_a_memory_leads_a_viewer_only_to_what_they_may_see(keeper: Keeper) -> No
     assert bob.episode_of(memory) is None
 
 
-# ── older stores, backups ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── Migrations and backups ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_captures_of_an_older_store_are_indexed_after_its_migration(tmp_path: Path) -> None:
+def test_captures_of_an_older_store_are_indexed_after_migration(tmp_path: Path) -> None:
     path = tmp_path / "cofio.db"
     with closing(sqlite3.connect(path)) as connection:
         for number, script in migrations("sqlite"):
@@ -313,11 +315,11 @@ def test_captures_of_an_older_store_are_indexed_after_its_migration(tmp_path: Pa
                 connection.executescript(f"{script}\nPRAGMA user_version = {number};")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         payload = json.dumps({"messages": [{"role": "user", "text": "We met at the harbour."}], "at": "2026-01-01"})
-        for turn, words in (("1", payload), ("2", "")):
+        for turn, stored_payload in (("1", payload), ("2", "")):
             connection.execute(
                 "INSERT INTO inbox (client, session, turn, task, received_at, due_at, state, payload) "
                 "VALUES ('codex', 's1', ?, 'learn', '2026-01-01', '2026-01-01', 'rejected', ?)",
-                (turn, words),
+                (turn, stored_payload),
             )
         connection.commit()
     clock = FixedClock()
@@ -326,17 +328,17 @@ def test_captures_of_an_older_store_are_indexed_after_its_migration(tmp_path: Pa
         assert [hit.text for hit in keeper.search_episodes("harbour")] == ["User: We met at the harbour."]
 
 
-def test_a_backup_brings_episodes_back(tmp_path: Path) -> None:
+def test_restored_backup_contains_episodes(tmp_path: Path) -> None:
     clock = FixedClock()
     path = tmp_path / "cofio.db"
     with Keeper(SqliteStore(path, clock), HashEmbedder(), clock) as keeper:
         keeper.capture("We met at the harbour.", wait=True)
         keeper.services.episodes.embed_missing()
-        made = backup.make(path, tmp_path / "backups", clock)
+        created = backup.make(path, tmp_path / "backups", clock)
         keeper.purge_episode(keeper.search_episodes("harbour")[0].episode)
         keeper.capture("We met at the lighthouse.", wait=True)
         assert len(keeper.search_episodes("lighthouse")) == 1
-    restore(made.path, path, tmp_path / "backups", clock)
+    restore(created.path, path, tmp_path / "backups", clock)
     with Keeper(SqliteStore(path, clock), HashEmbedder(), clock) as keeper:
         (hit,) = keeper.search_episodes("harbour")
         assert hit.match_type == "hybrid"

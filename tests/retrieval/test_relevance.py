@@ -20,21 +20,21 @@ WEB = "/home/ada/web"
 
 
 class WordJudge:
-    """Judges by words: the probability is the share of a memory's telling words that stand in the prompt."""
+    """Judge relevance as the share of a memory's search terms that occur in the prompt."""
 
     thresholds: Mapping[str, float] = {"relevant": 0.6}
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, list[str]]] = []
+        self.requests: list[tuple[str, list[str]]] = []
 
-    def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
+    def spans(self, text: str, previous: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         return []
 
     def relation(self, statement: str, memory: str) -> Relation:
         return Relation(1.0, 0.0, 0.0, 0.0)
 
     def relevance(self, prompt: str, memories: Sequence[str]) -> list[float]:
-        self.asked.append((prompt, list(memories)))
+        self.requests.append((prompt, list(memories)))
         known = set(search_terms(prompt))
         return [len(known & set(search_terms(memory))) / max(1, len(search_terms(memory))) for memory in memories]
 
@@ -55,22 +55,22 @@ def keeper(judge: WordJudge, clock: FixedClock) -> Iterator[Keeper]:
         yield keeper
 
 
-def add(keeper: Keeper, text: str, **about: str) -> int:
-    return keeper.add(Fact(text=text, **{"project": WEB, **about}), dedup=False).memory_id  # type: ignore[arg-type]
+def add(keeper: Keeper, text: str, **fields: str) -> int:
+    return keeper.add(Fact(text=text, **{"project": WEB, **fields}), dedup=False).memory_id  # type: ignore[arg-type]
 
 
-# ── relevance ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Relevance ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_memories_at_or_above_the_threshold_are_injected_best_first(keeper: Keeper) -> None:
     half = add(keeper, "deploy production tuesdays noon")
     most = add(keeper, "deploy production")
     add(keeper, "deploy staging fridays evening")
-    told = keeper.recall("deploy to production on tuesdays", project=WEB)
-    assert told.ids == (most, half)
+    result = keeper.recall("deploy to production on tuesdays", project=WEB)
+    assert result.ids == (most, half)
 
 
-def test_beside_a_memory_that_helps_another_one_needs_half_the_probability(keeper: Keeper) -> None:
+def test_after_a_relevant_memory_others_need_half_the_probability(keeper: Keeper) -> None:
     half = add(keeper, "deploy noon")
     add(keeper, "deploy staging fridays evening")
     assert keeper.recall("deploy to production on tuesdays", project=WEB).ids == ()
@@ -78,7 +78,7 @@ def test_beside_a_memory_that_helps_another_one_needs_half_the_probability(keepe
     assert keeper.recall("deploy to production on tuesdays", project=WEB).ids == (most, half)
 
 
-def test_a_least_probability_that_was_set_holds_for_every_memory(judge: WordJudge, clock: FixedClock) -> None:
+def test_configured_minimum_probability_applies_to_every_memory(judge: WordJudge, clock: FixedClock) -> None:
     with Keeper(MemoryStore(clock), HashEmbedder(), clock, judge=judge, recall_min_score=0.6) as keeper:
         add(keeper, "deploy noon")
         most = add(keeper, "deploy production")
@@ -86,30 +86,30 @@ def test_a_least_probability_that_was_set_holds_for_every_memory(judge: WordJudg
 
 
 def test_at_most_five_of_the_candidates_are_injected(keeper: Keeper, judge: WordJudge) -> None:
-    for each in range(recall.CANDIDATES + 4):
-        add(keeper, f"deploy production host{each}")
+    for number in range(recall.CANDIDATES + 4):
+        add(keeper, f"deploy production host{number}")
     assert len(keeper.recall("deploy production", project=WEB).ids) == recall.AT_PROMPT
-    [(_, judged)] = judge.asked
-    assert len(judged) == recall.CANDIDATES
+    [(_, memories)] = judge.requests
+    assert len(memories) == recall.CANDIDATES
 
 
 @pytest.fixture
 def model_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No score of a search counts as an answer: the model decides alone."""
+    """Disable the search score as a sign of relevance, so that the model decides alone."""
     monkeypatch.setattr(recall, "ANSWERS", 2.0)
 
 
 @pytest.mark.usefixtures("model_alone")
 def test_setting_overrides_the_threshold_of_the_model(judge: WordJudge, clock: FixedClock) -> None:
     store = MemoryStore(clock)
-    for least, expected in ((0.0, False), (0.4, True), (0.9, False)):
-        keeper = Keeper(store, HashEmbedder(), clock, judge=judge, recall_min_score=least)
+    for minimum, expected in ((0.0, False), (0.4, True), (0.9, False)):
+        keeper = Keeper(store, HashEmbedder(), clock, judge=judge, recall_min_score=minimum)
         if not keeper.count():
             add(keeper, "deploy production tuesdays noon")
         assert bool(keeper.recall("deploy to production", project=WEB)) is expected
 
 
-def test_usual_threshold_is_that_of_the_model_or_of_the_search(judge: WordJudge) -> None:
+def test_default_threshold_comes_from_the_model_or_the_search(judge: WordJudge) -> None:
     assert recall.Relevance(judge).least == 0.6
     assert recall.Relevance(None).least == recall.MIN_SCORE
     assert recall.Relevance(judge, 0.9).least == recall.Relevance(None, 0.9).least == 0.9
@@ -118,32 +118,35 @@ def test_usual_threshold_is_that_of_the_model_or_of_the_search(judge: WordJudge)
 
 def test_long_prompt_counts_the_better_of_its_two_questions(keeper: Keeper, judge: WordJudge) -> None:
     first, last = add(keeper, "checkout test fails"), add(keeper, "payment iframe late")
-    log = "\n".join(f"2026-11-02T10:14:{each % 60:02}Z ERROR [queue] id={each:08x}" for each in range(200))
-    told = keeper.recall(f"the checkout test fails again\n{log}\nthe payment iframe is late", project=WEB)
-    assert set(told.ids) == {first, last}
-    assert [question for question, _ in judge.asked] == ["the checkout test fails again", "the payment iframe is late"]
+    log = "\n".join(f"2026-11-02T10:14:{number % 60:02}Z ERROR [queue] id={number:08x}" for number in range(200))
+    result = keeper.recall(f"the checkout test fails again\n{log}\nthe payment iframe is late", project=WEB)
+    assert set(result.ids) == {first, last}
+    assert [question for question, _ in judge.requests] == [
+        "the checkout test fails again",
+        "the payment iframe is late",
+    ]
 
 
-def test_given_memories_do_not_take_the_places_of_candidates(keeper: Keeper, judge: WordJudge) -> None:
-    for each in range(recall.CANDIDATES + 4):
-        add(keeper, f"deploy production host{each}")
-    given: dict[int, str] = {}
+def test_injected_memories_do_not_use_up_candidates(keeper: Keeper, judge: WordJudge) -> None:
+    for number in range(recall.CANDIDATES + 4):
+        add(keeper, f"deploy production host{number}")
+    injected: dict[int, str] = {}
     for _ in range(3):
-        told = keeper.recall("deploy production", project=WEB, given=given)
-        assert len(told.ids) == recall.AT_PROMPT
-        assert not given.keys() & told.given.keys()
-        given.update(told.given)
+        result = keeper.recall("deploy production", project=WEB, given=injected)
+        assert len(result.ids) == recall.AT_PROMPT
+        assert not injected.keys() & result.given.keys()
+        injected.update(result.given)
 
 
 @pytest.mark.usefixtures("model_alone")
-def test_context_shows_probabilities_and_leaves_out_the_rest(keeper: Keeper) -> None:
+def test_context_shows_probabilities_and_omits_irrelevant_memories(keeper: Keeper) -> None:
     add(keeper, "deploy production tuesdays")
     add(keeper, "bananas are yellow")
     assert "- [0.67] deploy production tuesdays" in keeper.recall_context("deploy to production")
     assert "No prior context found." in keeper.recall_context("what about cheese")
 
 
-def test_enrichment_takes_what_is_relevant(keeper: Keeper) -> None:
+def test_enrichment_includes_relevant_memories(keeper: Keeper) -> None:
     add(keeper, "deploy production tuesdays")
     add(keeper, "deploy production mondays", visibility="team")
     add(keeper, "deploy staging rarely nowadays")
@@ -153,53 +156,53 @@ def test_enrichment_takes_what_is_relevant(keeper: Keeper) -> None:
     assert keeper.enrich_prompt("what about cheese") == ""
 
 
-def test_warming_loads_the_model(keeper: Keeper, judge: WordJudge) -> None:
+def test_warm_loads_the_model(keeper: Keeper, judge: WordJudge) -> None:
     keeper.warm()
-    assert judge.asked
+    assert judge.requests
 
 
-# ── within a session ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Within a session ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_memories_of_the_same_session_are_left_out(keeper: Keeper) -> None:
-    said = {"source": "claude-code/web", "session": "s1"}
-    own = add(keeper, "deploy production tuesdays", **said)
-    ask = "deploy to production on tuesdays"
-    assert not keeper.recall(ask, project=WEB, client="claude-code", session="s1")
-    assert not keeper.recall(ask, project=WEB, session="s1")
-    assert keeper.recall(ask, project=WEB, client="claude-code", session="s2").ids == (own,)
-    assert keeper.recall(ask, project=WEB, client="codex", session="s1").ids == (own,)
-    assert keeper.recall(ask, project=WEB).ids == (own,)
+def test_memories_of_the_same_session_are_omitted(keeper: Keeper) -> None:
+    origin = {"source": "claude-code/web", "session": "s1"}
+    own = add(keeper, "deploy production tuesdays", **origin)
+    prompt = "deploy to production on tuesdays"
+    assert not keeper.recall(prompt, project=WEB, client="claude-code", session="s1")
+    assert not keeper.recall(prompt, project=WEB, session="s1")
+    assert keeper.recall(prompt, project=WEB, client="claude-code", session="s2").ids == (own,)
+    assert keeper.recall(prompt, project=WEB, client="codex", session="s1").ids == (own,)
+    assert keeper.recall(prompt, project=WEB).ids == (own,)
 
 
 def test_memories_from_before_the_compaction_are_shown_again(keeper: Keeper, clock: FixedClock) -> None:
-    said = {"source": "claude-code/web", "session": "s1"}
-    before = add(keeper, "deploy production tuesdays", **said)
+    origin = {"source": "claude-code/web", "session": "s1"}
+    before = add(keeper, "deploy production tuesdays", **origin)
     clock.advance(60)
     since = clock()
-    add(keeper, "deploy production noon", **said)
-    told = keeper.recall("deploy production tuesdays noon", project=WEB, session="s1", since=since)
-    assert told.ids == (before,)
+    add(keeper, "deploy production noon", **origin)
+    result = keeper.recall("deploy production tuesdays noon", project=WEB, session="s1", since=since)
+    assert result.ids == (before,)
 
 
-def test_session_start_leaves_out_what_the_session_said(keeper: Keeper) -> None:
+def test_session_start_omits_memories_of_the_session(keeper: Keeper) -> None:
     add(keeper, "deploy production tuesdays", source="claude-code/web", session="s1")
     other = add(keeper, "bananas are yellow", source="claude-code/web", session="s2")
     assert keeper.recall(project=WEB, client="claude-code", session="s1").ids == (other,)
 
 
-def test_service_leaves_out_the_session_that_asks(keeper: Keeper) -> None:
+def test_service_omits_memories_of_the_requesting_session(keeper: Keeper) -> None:
     from cofio.client import Client
 
     own = add(keeper, "deploy production tuesdays", source="claude-code/web", session="s1")
-    ask = "deploy to production on tuesdays"
+    prompt = "deploy to production on tuesdays"
     with served(keeper, Settings.load({"port": 0}, environ={})) as url, Client(url) as client:
-        assert client.recall(ask, project=WEB).ids == (own,)
-        assert not client.recall(ask, project=WEB, client="claude-code", session="s1")
+        assert client.recall(prompt, project=WEB).ids == (own,)
+        assert not client.recall(prompt, project=WEB, client="claude-code", session="s1")
 
 
 @pytest.mark.parametrize(
-    ("about", "expected"),
+    ("fields", "expected"),
     [
         ({"session": "s1", "source": "codex"}, True),
         ({"session": "s1", "source": "acme/codex/web"}, True),  # a key's sources lie below its prefix
@@ -207,7 +210,7 @@ def test_service_leaves_out_the_session_that_asks(keeper: Keeper) -> None:
         ({"session": "", "source": "codex"}, False),
     ],
 )
-def test_session_is_told_by_its_name_and_client(keeper: Keeper, about: dict[str, str], expected: bool) -> None:
-    memory: Memory = keeper.get(add(keeper, "x", **about))
+def test_session_is_identified_by_name_and_client(keeper: Keeper, fields: dict[str, str], expected: bool) -> None:
+    memory: Memory = keeper.get(add(keeper, "x", **fields))
     assert recall.CurrentSession("codex", "s1").has(memory) is expected
     assert not recall.CurrentSession("codex", "").has(memory)

@@ -1,4 +1,4 @@
-"""Looking closer: the best of a search are read word by word, and the order is better for it."""
+"""Late-interaction re-ranking: the best hits of a search are re-ranked by token embeddings."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ def keeper() -> Iterator[Keeper]:
         yield keeper
 
 
-class Broken(WordOverlapModel):
-    """Cannot load its model."""
+class FailingModel(WordOverlapModel):
+    """Raise Misconfigured instead of loading a model."""
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
         raise Misconfigured("The model is gone.", "Bring it back.")
 
 
-class Newer(WordOverlapModel):
-    """Another version."""
+class NewerModel(WordOverlapModel):
+    """Use another model signature."""
 
     signature = "words, anew"
 
 
-class Counting(WordOverlapModel):
-    """Tells what it was asked to read."""
+class CountingModel(WordOverlapModel):
+    """Record the texts to embed."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.texts: list[str] = []
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
-        self.asked += texts
+        self.texts += texts
         return super().read(texts, kind)
 
 
-# ── what is read ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Embedded text ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_whoever_speaks_is_named_where_they_say_i() -> None:
+def test_first_person_is_replaced_by_the_speaker() -> None:
     assert read_in_context("I'm moving, and my cat too. I’ve told me", "Ann", "") == (
         "Ann: Ann is moving, and Ann's cat too. Ann has told Ann"
     )
@@ -64,15 +64,15 @@ def test_whoever_speaks_is_named_where_they_say_i() -> None:
     assert read_in_context("I moved", r"C:\1", "") == r"C:\1: C:\1 moved"  # a name is no pattern
 
 
-def test_the_end_of_what_was_said_before_goes_first() -> None:
+def test_end_of_the_previous_message_goes_first() -> None:
     assert read_in_context("yes", "Ann", "shall we?") == "shall we? Ann: yes"
     assert len(read_in_context("yes", "", "x" * 1_000)) == 250 + len(" yes")
 
 
-# ── the order ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Ranking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_read_is_judged_by_its_words_too(keeper: Keeper) -> None:
+def test_reranking_blends_the_token_score_into_the_score(keeper: Keeper) -> None:
     keeper.add("the harbour is closed", context="when does the ferry to Oban leave")
     before = keeper.search("when does the ferry leave", explain=True)[0]
     assert keeper.services.embeddings.pending_token_embeddings() == 1
@@ -88,16 +88,16 @@ def test_what_was_read_is_judged_by_its_words_too(keeper: Keeper) -> None:
     assert plain.score == pytest.approx(before.score)
 
 
-def test_what_answers_word_by_word_rises(keeper: Keeper) -> None:
+def test_better_token_match_ranks_first(keeper: Keeper) -> None:
     keeper.add("ferry timetable, leave")
     keeper.add("at nine", context="when does the ferry leave?")
-    asked = "when does the ferry leave"
-    assert keeper.search(asked)[0].text == "ferry timetable, leave"
+    question = "when does the ferry leave"
+    assert keeper.search(question)[0].text == "ferry timetable, leave"
     keeper.services.embeddings.build_token_embeddings()
-    assert keeper.search(asked)[0].text == "at nine"
+    assert keeper.search(question)[0].text == "at nine"
 
 
-def test_what_nobody_has_read_stays_as_it_is(keeper: Keeper) -> None:
+def test_memory_without_token_embeddings_keeps_its_score(keeper: Keeper) -> None:
     keeper.add("tea is served at four")
     keeper.services.embeddings.build_token_embeddings()
     keeper.add("coffee is served at five")
@@ -107,16 +107,16 @@ def test_what_nobody_has_read_stays_as_it_is(keeper: Keeper) -> None:
     assert scores["tea is served at four"] != pytest.approx(plain["tea is served at four"])
 
 
-def test_what_is_too_long_to_be_read_stays_as_it_is() -> None:
-    class Brief(WordOverlapModel):
-        """Reads nothing of more than ten words."""
+def test_memory_too_long_to_embed_keeps_its_score() -> None:
+    class ShortTextModel(WordOverlapModel):
+        """Embed texts of at most ten words."""
 
         def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
             return [words if len(words.split()) <= 10 else b"" for words in super().read(texts, kind)]
 
     clock = FixedClock()
     long = "the ferry leaves at nine from the northern pier unless a storm is announced by the harbour master"
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=Brief()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=ShortTextModel()) as keeper:
         keeper.add(long)
         before = keeper.search("when does the ferry leave")[0].score
         assert (
@@ -127,17 +127,17 @@ def test_what_is_too_long_to_be_read_stays_as_it_is() -> None:
         assert keeper.search(f"when does the ferry leave, and {long}")
 
 
-def test_pages_of_a_closer_look_follow_each_other(keeper: Keeper) -> None:
+def test_pages_of_reranked_hits_do_not_overlap(keeper: Keeper) -> None:
     keeper.add_all([Fact(text=f"ferry number {number} leaves at {number % 7}") for number in range(90)], dedup=False)
     keeper.services.embeddings.build_token_embeddings(most=45)
-    asked = "which ferry leaves at 3"
-    paged = [hit.id for skip in range(0, 40, 8) for hit in keeper.search(asked, k=8, skip=skip)]
+    question = "which ferry leaves at 3"
+    paged = [hit.id for skip in range(0, 40, 8) for hit in keeper.search(question, k=8, skip=skip)]
     assert len(set(paged)) == len(paged) == 40
 
 
-def test_search_waits_for_a_slow_reader() -> None:
-    class Slow(WordOverlapModel):
-        """Reads a question once the vector of the question was made."""
+def test_search_waits_for_a_slow_model() -> None:
+    class SlowModel(WordOverlapModel):
+        """Embed a query only after its vector was made."""
 
         ready = Event()
 
@@ -146,37 +146,37 @@ def test_search_waits_for_a_slow_reader() -> None:
                 self.ready.wait(60)
             return super().read(texts, kind)
 
-    class Signalling(HashEmbedder):
+    class SignallingEmbedder(HashEmbedder):
         def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
             if kind == "query":
-                Timer(0.6, Slow.ready.set).start()
+                Timer(0.6, SlowModel.ready.set).start()
             return super().embed(texts, kind)
 
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), Signalling(), clock, reranker=Slow()) as keeper:
+    with Keeper(MemoryStore(clock), SignallingEmbedder(), clock, reranker=SlowModel()) as keeper:
         keeper.add("the ferry leaves at nine")
         keeper.services.embeddings.build_token_embeddings()
         plain = keeper.search("when does the ferry leave", rerank=False)[0].score
         assert keeper.search("when does the ferry leave")[0].score != pytest.approx(plain)
 
 
-def test_a_search_by_vectors_alone_reads_nothing(keeper: Keeper) -> None:
+def test_vector_only_search_is_not_reranked(keeper: Keeper) -> None:
     keeper.add("the ferry leaves at nine")
     before = keeper.search("ferry", hybrid=False)[0].score
     keeper.services.embeddings.build_token_embeddings()
     assert keeper.search("ferry", hybrid=False)[0].score == before
 
 
-def test_a_question_that_needs_no_closer_look_is_not_read() -> None:
-    clock, reader = FixedClock(), Counting()
+def test_search_without_reranking_does_not_embed_the_query() -> None:
+    clock, reader = FixedClock(), CountingModel()
     with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=reader) as keeper:
         keeper.search("one", hybrid=False)
         keeper.search("two", rerank=False)
         keeper.search("three")
-    assert reader.asked == ["three"]
+    assert reader.texts == ["three"]
 
 
-def test_a_viewer_gains_by_it_and_sees_no_more(keeper: Keeper) -> None:
+def test_reranking_respects_visibility(keeper: Keeper) -> None:
     keeper.add(Fact(text="the ferry leaves at nine", user="bob", visibility="private"))
     keeper.add(Fact(text="the ferry is blue", user="ann", visibility="private"))
     keeper.services.embeddings.build_token_embeddings()
@@ -186,21 +186,21 @@ def test_a_viewer_gains_by_it_and_sees_no_more(keeper: Keeper) -> None:
         ann.services.embeddings.pending_token_embeddings()
 
 
-# ── when it cannot ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Failures ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_reader_that_fails_costs_a_closer_look_and_not_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_model_disables_reranking_and_logs_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=Broken()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=FailingModel()) as keeper:
         keeper.add("the ferry leaves at nine")
         assert keeper.search("ferry")[0].text == "the ferry leaves at nine"
         assert keeper.search("ferry")
         assert [record.message for record in caplog.records].count(caplog.records[-1].message) == 1
 
 
-def test_nothing_but_a_closer_look_depends_on_a_reader_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_model_affects_nothing_but_reranking(caplog: pytest.LogCaptureFixture) -> None:
     clock = FixedClock()
-    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=Broken()) as keeper:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reranker=FailingModel()) as keeper:
         keeper.add(Fact(text="the ferry leaves at nine", user="ann"))
         ann = keeper.as_viewer(Viewer(user="ann"))
         keeper.warm()
@@ -210,7 +210,7 @@ def test_nothing_but_a_closer_look_depends_on_a_reader_that_fails(caplog: pytest
         assert len(caplog.records) == 1  # viewers hear of it too
 
 
-def test_a_search_waits_for_no_writer(tmp_path: Path) -> None:
+def test_search_does_not_wait_for_a_writer(tmp_path: Path) -> None:
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
     with Keeper(store, HashEmbedder(), clock, reranker=WordOverlapModel()) as keeper:
@@ -220,7 +220,7 @@ def test_a_search_waits_for_no_writer(tmp_path: Path) -> None:
             assert connection.execute("SELECT count(*) FROM meta WHERE name = 'reader'").fetchone() == (0,)
 
 
-def test_the_worker_lets_writers_go_first(tmp_path: Path) -> None:
+def test_worker_yields_to_writers(tmp_path: Path) -> None:
     clock = FixedClock()
     stores = [SqliteStore(tmp_path / "cofio.db", clock) for _ in range(2)]
     with Keeper(stores[0], HashEmbedder(), clock, reranker=WordOverlapModel()) as keeper:
@@ -231,9 +231,9 @@ def test_the_worker_lets_writers_go_first(tmp_path: Path) -> None:
         stores[1].close()
 
 
-def test_two_readers_of_one_store_do_not_mix_what_they_read() -> None:
+def test_two_models_on_one_store_do_not_mix_token_embeddings() -> None:
     clock, store = FixedClock(), MemoryStore(FixedClock())
-    old, new = (Keeper(store, HashEmbedder(), clock, reranker=each()) for each in (WordOverlapModel, Newer))
+    old, new = (Keeper(store, HashEmbedder(), clock, reranker=model()) for model in (WordOverlapModel, NewerModel))
     old.add("the ferry leaves at nine")
     assert old.services.embeddings.build_token_embeddings() == 1
     assert new.services.embeddings.build_token_embeddings() == 1
@@ -244,7 +244,7 @@ def test_two_readers_of_one_store_do_not_mix_what_they_read() -> None:
     assert [hit.score for hit in new.search("ferry")] != plain
 
 
-def test_a_closed_keeper_says_so(tmp_path: Path) -> None:
+def test_closed_keeper_raises_store_error(tmp_path: Path) -> None:
     clock = FixedClock()
     keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reranker=WordOverlapModel())
     keeper.search("ferry")
@@ -253,7 +253,7 @@ def test_a_closed_keeper_says_so(tmp_path: Path) -> None:
         keeper.search("ferry")
 
 
-def test_without_a_reader_there_is_nothing_to_read() -> None:
+def test_without_a_model_nothing_is_pending() -> None:
     clock = FixedClock()
     with Keeper(MemoryStore(clock), HashEmbedder(), clock) as keeper:
         keeper.add("the ferry leaves at nine")
@@ -263,14 +263,14 @@ def test_without_a_reader_there_is_nothing_to_read() -> None:
         ) == (0, 0)
 
 
-def test_it_can_be_switched_off(tmp_path: Path) -> None:
+def test_reranking_can_be_disabled(tmp_path: Path) -> None:
     assert bootstrap.make_reader(Settings.load({"home": tmp_path, "rerank": False})) is None
 
 
-# ── in the background ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── In the background ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_worker_reads_what_is_new_and_rests_when_all_is_read(tmp_path: Path) -> None:
+def test_worker_embeds_pending_memories_and_idles_when_done(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(
         SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reranker=WordOverlapModel()

@@ -1,4 +1,4 @@
-"""What clients deliver, and the exchange that it becomes."""
+"""Sanitizing: input from clients becomes an exchange."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from cofio.ingest.sanitize import LONGEST_INJECTED, MOST_INJECTED, clean
 from cofio.models.exchange import MAX_SAID, Message
 from cofio.models.memory import MAX_LABEL
 from cofio.text.tokens import LEFT_OUT
-from tests.sanitize.corpus import SECRETS, made
+from tests.sanitize.corpus import SECRETS, join_parts
 
 
 def user(content: Any) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
-def left(text: str, role: str = "user") -> str:
-    """What is left of one message."""
+def clean_text(text: str, role: str = "user") -> str:
+    """Return the sanitized text of one message."""
     return "\n".join(message.text for message in clean([{"role": role, "content": text}]).messages)
 
 
-def injected(text: str, role: str = "user") -> tuple[str, ...]:
+def injected_lines(text: str, role: str = "user") -> tuple[str, ...]:
     return clean([{"role": role, "content": text}]).injected
 
 
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -45,34 +45,34 @@ def injected(text: str, role: str = "user") -> tuple[str, ...]:
         "### User: I use vim\r\n### Assistant: Noted",
     ],
 )
-def test_a_text_with_roles_is_split_by_them(text: str) -> None:
+def test_text_with_roles_is_split_into_messages(text: str) -> None:
     assert clean(text).messages == (("user", "I use vim"), ("assistant", "Noted"))
 
 
-def test_a_report_without_roles_is_the_agents() -> None:
+def test_report_without_roles_is_an_assistant_message() -> None:
     assert clean("Threshold: CPU above 90%", context="analysis").messages == (
         ("assistant", "Threshold: CPU above 90%"),
     )
-    told = clean([{"role": "user", "content": "CPU?"}], context="analysis").messages
-    assert told == (("user", "CPU?"),)
+    messages = clean([{"role": "user", "content": "CPU?"}], context="analysis").messages
+    assert messages == (("user", "CPU?"),)
 
 
-def test_a_text_without_roles_is_the_users() -> None:
+def test_text_without_roles_is_a_user_message() -> None:
     text = "I use vim, says the user: me.\nThe assistant is called Ada."
     assert clean(text).messages == (Message("user", text),)
 
 
-def test_what_stands_before_the_first_role_is_the_users() -> None:
+def test_text_before_the_first_role_is_a_user_message() -> None:
     assert clean("Notes\nAssistant: Noted").messages == (("user", "Notes"), ("assistant", "Noted"))
 
 
-def test_a_message_that_is_a_conversation_is_split_and_a_quotation_is_not() -> None:
+def test_message_with_roles_is_split_and_a_quotation_is_not() -> None:
     assert clean([user("User: I use vim\nAssistant: Noted")]).messages == (
         ("user", "I use vim"),
         ("assistant", "Noted"),
     )
-    quoted = "The log says\nAI: ready"
-    assert clean([{"role": "assistant", "content": quoted}]).messages == (("assistant", quoted),)
+    quotation = "The log says\nAI: ready"
+    assert clean([{"role": "assistant", "content": quotation}]).messages == (("assistant", quotation),)
 
 
 ITEMS = [
@@ -98,11 +98,11 @@ ITEMS = [
 
 
 @pytest.mark.parametrize("item", ITEMS)
-def test_an_item_of_any_known_shape_is_a_message(item: Any) -> None:
+def test_item_of_any_known_format_is_a_message(item: Any) -> None:
     assert clean([item]).messages == (("user", "I use vim"),)
 
 
-OTHERS = [
+IGNORED_ITEMS = [
     "text", None, 42, [], {}, {"role": "user"}, {"role": "user", "content": 5}, {"role": None, "content": "x"},
     {"role": ["user"], "content": "x"}, {"content": 5}, {"role": "system", "content": "Be nice"},
     {"role": "tool", "content": "exit 0"}, {"role": "developer", "content": "x"}, {"role": "function", "content": "x"},
@@ -116,8 +116,8 @@ OTHERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("item", OTHERS)
-def test_a_broken_or_foreign_item_is_passed_over(item: Any) -> None:
+@pytest.mark.parametrize("item", IGNORED_ITEMS)
+def test_invalid_or_unknown_item_is_ignored(item: Any) -> None:
     assert clean([user("I use vim"), item, {"role": "assistant", "content": "Noted"}]).messages == (
         ("user", "I use vim"),
         ("assistant", "Noted"),
@@ -125,10 +125,10 @@ def test_a_broken_or_foreign_item_is_passed_over(item: Any) -> None:
 
 
 @pytest.mark.parametrize("messages", [None, 5, {"role": "user", "content": "x"}, b"text", iter([])])
-def test_what_is_neither_text_nor_list_is_refused_with_a_hint(messages: Any) -> None:
-    with pytest.raises(InvalidInput) as refusal:
+def test_input_that_is_neither_text_nor_list_is_rejected_with_a_hint(messages: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
         clean(messages)
-    assert "list" in refusal.value.hint
+    assert "list" in caught.value.hint
 
 
 NO_MESSAGES: list[list[Any]] = [
@@ -139,10 +139,10 @@ NO_MESSAGES: list[list[Any]] = [
 
 
 @pytest.mark.parametrize("messages", NO_MESSAGES)
-def test_a_list_without_a_single_message_is_refused_with_the_shape_of_one(messages: list[Any]) -> None:
-    with pytest.raises(InvalidInput, match="is empty") as refusal:
+def test_list_without_messages_is_rejected_with_an_example(messages: list[Any]) -> None:
+    with pytest.raises(InvalidInput, match="is empty") as caught:
         clean(messages)
-    assert '{"role": "user"' in refusal.value.hint
+    assert '{"role": "user"' in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -159,19 +159,17 @@ def test_a_list_without_a_single_message_is_refused_with_the_shape_of_one(messag
         [{"type": "user", "isMeta": True, "message": {"role": "user", "content": "x"}}],
     ],
 )
-def test_messages_that_say_nothing_are_taken(messages: list[Any]) -> None:
+def test_empty_messages_are_accepted(messages: list[Any]) -> None:
     assert clean(messages).messages == ()
 
 
-def test_a_field_that_no_exchange_has_is_refused_by_name() -> None:
-    with pytest.raises(InvalidInput, match="foo: no such field") as refusal:
+def test_unknown_field_is_rejected_by_name() -> None:
+    with pytest.raises(InvalidInput, match="foo: no such field") as caught:
         clean("x", foo=1)
-    assert {"source", "session", "turn", "injected"} <= set(
-        refusal.value.hint.replace(".", "").replace(",", "").split()
-    )
+    assert {"source", "session", "turn", "injected"} <= set(caught.value.hint.replace(".", "").replace(",", "").split())
 
 
-def test_blocks_that_are_no_text_are_dropped() -> None:
+def test_non_text_blocks_are_removed() -> None:
     blocks = [
         {"type": "thinking", "thinking": "hm"},
         {"type": "text", "text": "I use vim."},
@@ -184,11 +182,11 @@ def test_blocks_that_are_no_text_are_dropped() -> None:
     assert clean([{"role": "assistant", "content": blocks}]).messages == (("assistant", "I use vim.\n\nAnd tmux."),)
 
 
-def test_what_cannot_be_stored_is_removed() -> None:
+def test_characters_that_cannot_be_stored_are_removed() -> None:
     assert clean("I\x00 use\ud800 vim \U0001f600").messages == (("user", "I use vim \U0001f600"),)
 
 
-def test_the_rest_of_the_exchange_is_as_it_was_told() -> None:
+def test_other_fields_of_the_exchange_are_kept() -> None:
     exchange = clean(
         "I use vim", source="acme", client="codex", session="s", turn="t", agent="a", at="2026-02-20T06:44:28Z"
     )
@@ -197,13 +195,13 @@ def test_the_rest_of_the_exchange_is_as_it_was_told() -> None:
     assert (exchange.context, exchange.visibility) == ("stop", "private")
 
 
-def test_an_exchange_in_which_nothing_is_left_is_legal() -> None:
+def test_empty_exchange_is_valid() -> None:
     assert clean([]).messages == ()
     assert clean("").messages == ()
     assert clean("<system-reminder>x</system-reminder>").messages == ()
 
 
-# ── blocks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Blocks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 TAGS = """
     cofio-memory cofio-recall cofio relevant-context system-reminder local-command-stdout local-command-stderr
@@ -215,51 +213,51 @@ TAGS = """
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
 @pytest.mark.parametrize("tag", TAGS)
-def test_a_block_of_the_client_is_taken_out(tag: str, role: str) -> None:
-    assert left(f"We use uv.\n<{tag}>\nThey use pip.\n</{tag}>\nAlways.", role) == "We use uv.\n\nAlways."
-    assert left(f'We use uv. <{tag} kind="x">They use pip.</{tag}>', role) == "We use uv."
+def test_client_block_is_removed(tag: str, role: str) -> None:
+    assert clean_text(f"We use uv.\n<{tag}>\nThey use pip.\n</{tag}>\nAlways.", role) == "We use uv.\n\nAlways."
+    assert clean_text(f'We use uv. <{tag} kind="x">They use pip.</{tag}>', role) == "We use uv."
 
 
-def test_what_stood_around_a_block_does_not_run_together() -> None:
-    assert left("uv<think>x</think>pip") == "uv pip"
+def test_text_around_a_removed_block_is_separated() -> None:
+    assert clean_text("uv<think>x</think>pip") == "uv pip"
 
 
-def test_a_block_in_a_block_of_its_name_ends_with_the_outer_one() -> None:
-    assert left("A.<think>one<think>two</think>three</think>B.") == "A. B."
+def test_nested_block_of_the_same_name_ends_with_the_outer_one() -> None:
+    assert clean_text("A.<think>one<think>two</think>three</think>B.") == "A. B."
 
 
-def test_a_mention_of_its_own_tag_does_not_keep_a_block_open() -> None:
+def test_mention_of_its_own_tag_does_not_keep_a_block_open() -> None:
     text = "<system-reminder>A <system-reminder> is not for users.</system-reminder>\nWe use uv."
-    assert left(text) == "We use uv."
+    assert clean_text(text) == "We use uv."
 
 
-def test_a_users_own_tags_stay() -> None:
+def test_user_tags_are_kept() -> None:
     text = "<instructions>Always use tabs</instructions> and <b>bold</b>, List<String>"
-    assert left(text) == text
+    assert clean_text(text) == text
 
 
 @pytest.mark.parametrize("tag", ["cofio-memory", "system-reminder", "environment_context", "think", "tool_result"])
-def test_a_block_without_an_end_goes_up_to_the_end_of_its_message(tag: str) -> None:
+def test_unclosed_block_extends_to_the_end_of_its_message(tag: str) -> None:
     exchange = clean([user(f"We use uv.\n<{tag}>\nThey use pip."), {"role": "assistant", "content": "Noted"}])
     assert exchange.messages == (("user", "We use uv."), ("assistant", "Noted"))
 
 
-def test_a_block_without_an_end_ends_with_its_part_of_the_message() -> None:
+def test_unclosed_block_ends_with_its_part_of_the_message() -> None:
     parts = [{"type": "text", "text": "<system-reminder>cut o"}, {"type": "text", "text": "We use uv."}]
     assert clean([user(parts)]).messages == (("user", "We use uv."),)
 
 
-def test_talk_about_a_tag_stays() -> None:
+def test_mention_of_a_tag_is_kept() -> None:
     for text in ("The <system-reminder> tag is stripped. We use uv.", "`<think>` opens it and `</think>` closes it."):
-        assert left(text) == text
+        assert clean_text(text) == text
 
 
-def test_a_tag_in_code_begins_nothing() -> None:
-    assert left("See\n```\n<think>\n```\nWe use uv.") == "See\n\nWe use uv."
+def test_tag_inside_code_does_not_open_a_block() -> None:
+    assert clean_text("See\n```\n<think>\n```\nWe use uv.") == "See\n\nWe use uv."
 
 
-def test_of_a_short_wrapper_without_an_end_only_the_line_goes() -> None:
-    assert left("<command-name>/init\nWe use uv.") == "We use uv."
+def test_unclosed_short_wrapper_removes_its_line_only() -> None:
+    assert clean_text("<command-name>/init\nWe use uv.") == "We use uv."
 
 
 HEADINGS = """
@@ -268,20 +266,20 @@ HEADINGS = """
 """
 
 
-@pytest.mark.parametrize("heading", [each.strip() for each in HEADINGS.split("|")])
-def test_a_recalled_section_goes_with_its_list_and_no_further(heading: str) -> None:
+@pytest.mark.parametrize("heading", [heading.strip() for heading in HEADINGS.split("|")])
+def test_recalled_section_is_removed_with_its_list(heading: str) -> None:
     recalled = "- [0.80] We use Postgres\n* [acme] Deploys go\n  through CI\n1. Third\n"
     exchange = clean(f"Hello.\n\n{heading}\n{recalled}\nWe use uv.\n- Mine")
     assert exchange.messages == (("user", "Hello.\n\nWe use uv.\n- Mine"),)
     assert exchange.injected == ("We use Postgres", "Deploys go", "through CI", "Third")
 
 
-def test_a_heading_without_a_list_is_somebodys_own() -> None:
+def test_heading_without_a_list_is_kept() -> None:
     text = "## Known Patterns\nWe use the repository pattern."
-    assert left(text) == text
+    assert clean_text(text) == text
 
 
-# ── synthetic lines ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Synthetic lines ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -296,8 +294,8 @@ def test_a_heading_without_a_list_is_somebodys_own() -> None:
         "# AGENTS.md instructions for /p",
     ],
 )
-def test_a_line_that_the_client_made_up_goes(line: str) -> None:
-    assert left(f"We use uv.\n{line}\nAlways.") == "We use uv.\n\nAlways."
+def test_line_generated_by_the_client_is_removed(line: str) -> None:
+    assert clean_text(f"We use uv.\n{line}\nAlways.") == "We use uv.\n\nAlways."
 
 
 @pytest.mark.parametrize(
@@ -308,16 +306,16 @@ def test_a_line_that_the_client_made_up_goes(line: str) -> None:
         ("API Error: Connection refused.\nWe use pip.", "assistant"),
     ],
 )
-def test_a_message_that_the_client_made_up_goes_as_a_whole(text: str, role: str) -> None:
-    assert left(text, role) == ""
+def test_message_generated_by_the_client_is_removed(text: str, role: str) -> None:
+    assert clean_text(text, role) == ""
 
 
-def test_a_user_who_speaks_of_an_error_is_heard() -> None:
+def test_user_message_about_an_error_is_kept() -> None:
     text = "API Error: that is what we log when the gateway is down."
-    assert left(text) == text
+    assert clean_text(text) == text
 
 
-# ── code and what was pasted ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Code and pasted text ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -342,9 +340,9 @@ def test_a_user_who_speaks_of_an_error_is_heard() -> None:
         "goroutine 1 [running]:\n  /srv/pip.go:10 +0x1d",
     ],
 )
-def test_what_was_pasted_goes_and_what_was_said_stays(code: str) -> None:
-    assert left(f"We use uv:\n{code}\nAlways use it.") == "We use uv:\n\nAlways use it."
-    assert left(code) == ""
+def test_pasted_text_is_removed_and_prose_kept(code: str) -> None:
+    assert clean_text(f"We use uv:\n{code}\nAlways use it.") == "We use uv:\n\nAlways use it."
+    assert clean_text(code) == ""
 
 
 @pytest.mark.parametrize(
@@ -360,81 +358,81 @@ def test_what_was_pasted_goes_and_what_was_said_stays(code: str) -> None:
         "File a ticket, line 3 of the form is for the team.",
     ],
 )
-def test_what_only_looks_pasted_stays(text: str) -> None:
-    assert left(text) == text.strip()
+def test_text_that_resembles_a_paste_is_kept(text: str) -> None:
+    assert clean_text(text) == text.strip()
 
 
-def test_a_fence_with_a_language_and_without_an_end_is_code_to_the_end() -> None:
-    assert left("We use uv:\n```sh\npip install x\n") == "We use uv:"
+def test_unclosed_fence_with_a_language_is_code_to_the_end() -> None:
+    assert clean_text("We use uv:\n```sh\npip install x\n") == "We use uv:"
 
 
-def test_the_end_of_a_fence_whose_beginning_was_cut_off_takes_nothing_along() -> None:
-    assert left("rest of code\n```\nWe use uv.") == "rest of code\n\nWe use uv."
+def test_closing_fence_without_opening_removes_only_itself() -> None:
+    assert clean_text("rest of code\n```\nWe use uv.") == "rest of code\n\nWe use uv."
 
 
-def test_a_hunk_ends_where_its_head_says() -> None:
-    assert left("@@ -1 +1 @@\n-pip\n+pip3\n- we use uv") == "- we use uv"
+def test_hunk_ends_after_the_lines_its_header_states() -> None:
+    assert clean_text("@@ -1 +1 @@\n-pip\n+pip3\n- we use uv") == "- we use uv"
 
 
-# ── what was put before the agent ─────────────────────────────────────────────────────────────────────────────────────
+# ── Injected memories ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_recalled_memories_are_kept_apart() -> None:
+def test_recalled_memories_are_recorded_as_injected() -> None:
     recalled = "## Relevant Memories\n- [acme] We use uv. Never pip.\n\n* [0.80] [acme] Tabs in Go"
-    assert injected(f"<cofio-memory>\n{recalled}\n</cofio-memory>") == ("We use uv.", "Never pip.", "Tabs in Go")
+    assert injected_lines(f"<cofio-memory>\n{recalled}\n</cofio-memory>") == ("We use uv.", "Never pip.", "Tabs in Go")
 
 
 @pytest.mark.parametrize("name", ["CLAUDE.md", "AGENTS.md", "MEMORY.md", "GEMINI.md", ".cursorrules"])
-def test_boot_files_are_kept_apart(name: str) -> None:
+def test_boot_files_are_recorded_as_injected(name: str) -> None:
     text = f"<system-reminder>\nContents of /p/{name}:\n# Rules\n- Use uv\n</system-reminder>\nHello"
-    assert injected(text)[1:] == ("Rules", "Use uv")
-    assert injected(text.replace(name, "report.txt")) == ()
+    assert injected_lines(text)[1:] == ("Rules", "Use uv")
+    assert injected_lines(text.replace(name, "report.txt")) == ()
 
 
-def test_the_instructions_of_codex_are_kept_apart() -> None:
-    assert injected("# AGENTS.md instructions for /p\n\n<INSTRUCTIONS>\n- Use uv\n</INSTRUCTIONS>") == ("Use uv",)
-    assert injected("<user_instructions>Use uv.</user_instructions>") == ("Use uv.",)
+def test_codex_instructions_are_recorded_as_injected() -> None:
+    assert injected_lines("# AGENTS.md instructions for /p\n\n<INSTRUCTIONS>\n- Use uv\n</INSTRUCTIONS>") == ("Use uv",)
+    assert injected_lines("<user_instructions>Use uv.</user_instructions>") == ("Use uv.",)
 
 
-def test_recalled_memories_in_a_reminder_are_found() -> None:
+def test_recalled_memories_inside_a_reminder_are_found() -> None:
     text = "<system-reminder>hook says: <cofio-memory>- Use uv</cofio-memory></system-reminder>"
-    assert injected(text) == ("Use uv",)
+    assert injected_lines(text) == ("Use uv",)
 
 
-def test_recalled_memories_that_were_cut_off_are_kept_apart_too() -> None:
-    assert injected("Hello\n<cofio-memory>\n- Use uv") == ("Use uv",)
+def test_truncated_recall_block_is_recorded_as_injected() -> None:
+    assert injected_lines("Hello\n<cofio-memory>\n- Use uv") == ("Use uv",)
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
-def test_what_the_system_says_is_not_said_but_its_boot_files_count(role: str) -> None:
+def test_system_messages_are_removed_but_their_boot_files_are_injected(role: str) -> None:
     assert clean([{"role": role, "content": "Contents of CLAUDE.md\n- Use uv"}]).messages == ()
-    assert injected("Contents of CLAUDE.md\n- Use uv", role)[-1] == "Use uv"
-    assert injected("<cofio-memory>\n- Use uv\n</cofio-memory>", role) == ("Use uv",)
-    assert injected("Be nice.", role) == ()
+    assert injected_lines("Contents of CLAUDE.md\n- Use uv", role)[-1] == "Use uv"
+    assert injected_lines("<cofio-memory>\n- Use uv\n</cofio-memory>", role) == ("Use uv",)
+    assert injected_lines("Be nice.", role) == ()
 
 
-def test_what_the_caller_says_was_injected_comes_last() -> None:
+def test_injected_lines_given_by_the_caller_come_last() -> None:
     exchange = clean("<cofio-memory>- one</cofio-memory>", injected=["- [acme] two", "three. Four.", 5])
     assert exchange.injected == ("one", "two", "three.", "Four.")
     assert clean("x", injected="two").injected == ("two",)
     assert clean("x", injected=None).injected == ()
 
 
-def test_of_much_the_newest_is_kept_each_once() -> None:
+def test_newest_injected_lines_are_kept_without_duplicates() -> None:
     lines = [f"- line {number}" for number in range(300)]
-    kept = clean("x", injected=[*lines, "line 7"]).injected
-    assert len(kept) == MOST_INJECTED
-    assert kept[-2:] == ("line 299", "line 7")
-    long = clean("x", injected=["a" * 900 + str(number) for number in range(50)]).injected
-    assert sum(map(len, long)) <= LONGEST_INJECTED
-    assert long[-1].endswith("49")
+    injected = clean("x", injected=[*lines, "line 7"]).injected
+    assert len(injected) == MOST_INJECTED
+    assert injected[-2:] == ("line 299", "line 7")
+    long_lines = clean("x", injected=["a" * 900 + str(number) for number in range(50)]).injected
+    assert sum(map(len, long_lines)) <= LONGEST_INJECTED
+    assert long_lines[-1].endswith("49")
 
 
-# ── secrets ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Secrets ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(("kind", "before", "secret", "after"), SECRETS)
-def test_no_secret_is_left_in_any_field(kind: str, before: str, secret: str, after: str) -> None:
+def test_secrets_are_redacted_in_every_field(kind: str, before: str, secret: str, after: str) -> None:
     text = before + secret + after
     exchange = clean(
         [
@@ -449,28 +447,28 @@ def test_no_secret_is_left_in_any_field(kind: str, before: str, secret: str, aft
     assert secret.replace("\n", "\\n") not in str(exchange.as_dict())
 
 
-def test_a_secret_whose_head_goes_with_a_difference_does_not_stay() -> None:
-    body = "\n".join(made("MIIEvQIBADANBgkqhkiG9w0B", "AQEFAASCBKcwggSj", str(line)) for line in range(3))
-    head, tail = made("-----BEGIN ", "PRIVATE KEY", "-----"), made("-----END ", "PRIVATE KEY", "-----")
+def test_private_key_with_its_header_in_a_diff_is_removed() -> None:
+    body = "\n".join(join_parts("MIIEvQIBADANBgkqhkiG9w0B", "AQEFAASCBKcwggSj", str(line)) for line in range(3))
+    head, tail = join_parts("-----BEGIN ", "PRIVATE KEY", "-----"), join_parts("-----END ", "PRIVATE KEY", "-----")
     assert "MIIE" not in str(clean(f"@@ -1 +0,0 @@\n{head}\n{body}\n{tail}").as_dict())
 
 
-def test_a_secret_that_a_block_laid_bare_is_redacted() -> None:
-    secret = made("hunt", "er2!x")
-    assert left(f"my password is <think>which?</think>{secret}") == "my password is  [redacted:password]"
+def test_secret_exposed_by_a_removed_block_is_redacted() -> None:
+    secret = join_parts("hunt", "er2!x")
+    assert clean_text(f"my password is <think>which?</think>{secret}") == "my password is  [redacted:password]"
 
 
 LABELS = ("source", "context", "client", "session", "turn", "agent")
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_no_secret_is_left_in_a_label_and_the_same_label_stays_the_same(label: str) -> None:
-    password = made("hunt", "er2x9")
-    token = made("gh", "p_", "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4")
-    given = f"https://bob:{password}@git.acme.io/{token}"
-    exchange = clean("x", **{label: given})
+def test_secrets_in_labels_are_redacted_reproducibly(label: str) -> None:
+    password = join_parts("hunt", "er2x9")
+    token = join_parts("gh", "p_", "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4")
+    url = f"https://bob:{password}@git.acme.io/{token}"
+    exchange = clean("x", **{label: url})
     assert getattr(exchange, label) == "https://bob:[redacted:url-password]@git.acme.io/[redacted:github-token]"
-    assert clean("x", **{label: given}) == exchange
+    assert clean("x", **{label: url}) == exchange
 
 
 @pytest.mark.parametrize(
@@ -481,17 +479,17 @@ def test_no_secret_is_left_in_a_label_and_the_same_label_stays_the_same(label: s
         "/home/ada/acme/app",
         "git@github.com:acme/app.git",
         "toolu_01A09q90qw90lq917835lq9",
-        "4111111111111111",  # an id that happens to pass for a card
+        "4111111111111111",  # an id that is also a valid card number
         "2026-02-20T06:44:28Z",
     ],
 )
-def test_a_label_that_is_a_name_is_left_alone(name: str) -> None:
+def test_label_without_secrets_is_unchanged(name: str) -> None:
     exchange = clean("x", **dict.fromkeys(LABELS, name))
     assert {getattr(exchange, label) for label in LABELS} == {name}
 
 
-def test_a_label_may_not_grow_too_long_by_what_is_taken_out() -> None:
-    label = "a" * (MAX_LABEL - 13) + " pw=" + made("Zt7k", "Qm2p!")
+def test_redaction_does_not_exceed_the_length_limit_of_a_label() -> None:
+    label = "a" * (MAX_LABEL - 13) + " pw=" + join_parts("Zt7k", "Qm2p!")
     assert len(clean("x", source=label).source) == len(label) == MAX_LABEL
     with pytest.raises(InvalidInput):
         clean("x", source=label + "a")
@@ -499,10 +497,10 @@ def test_a_label_may_not_grow_too_long_by_what_is_taken_out() -> None:
         clean("x", source=5)
 
 
-# ── size ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Size ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_of_a_long_text_both_ends_are_kept_by_whole_sentences_the_end_being_longer() -> None:
+def test_long_text_keeps_whole_sentences_of_both_ends() -> None:
     text = " ".join(f"Sentence number {number} is here." for number in range(5_000))
     (message,) = clean(text).messages
     first, mark, last = message.text.partition(f"\n\n{LEFT_OUT}\n\n")
@@ -516,10 +514,10 @@ def test_of_a_long_text_both_ends_are_kept_by_whole_sentences_the_end_being_long
 
 
 @pytest.mark.parametrize("answer", ["", "Done. " * 2_000])
-def test_what_a_person_writes_before_and_after_a_long_paste_is_kept(answer: str) -> None:
+def test_text_before_and_after_a_long_paste_is_kept(answer: str) -> None:
     pasted = "\n".join(f"row {number} of the table says nothing of interest" for number in range(5_000))
-    asked = f"We never deploy on a Friday.\n\n{pasted}\n\nWhy is row 7 wrong?"
-    messages = clean([user(asked), *([{"role": "assistant", "content": answer}] if answer else [])]).messages
+    prompt = f"We never deploy on a Friday.\n\n{pasted}\n\nWhy is row 7 wrong?"
+    messages = clean([user(prompt), *([{"role": "assistant", "content": answer}] if answer else [])]).messages
     assert messages[0].text.startswith("We never deploy on a Friday.\n\nrow 0 ")
     assert messages[0].text.count(LEFT_OUT) == 1
     assert messages[0].text.endswith("\n\nWhy is row 7 wrong?")
@@ -527,24 +525,24 @@ def test_what_a_person_writes_before_and_after_a_long_paste_is_kept(answer: str)
     assert [message.text for message in messages[1:]] == ([answer.strip()] if answer else [])
 
 
-def test_of_an_older_message_only_the_end_is_kept() -> None:
-    said = [user("first " + "word " * 12_000 + "last"), user("newer " * 2_000)]
-    older, newer = clean(said).messages
+def test_older_message_keeps_its_end_only() -> None:
+    messages = [user("first " + "word " * 12_000 + "last"), user("newer " * 2_000)]
+    older, newer = clean(messages).messages
     assert LEFT_OUT not in older.text + newer.text
     assert older.text.startswith("word ")
     assert older.text.endswith(" last")
     assert newer.text.startswith("newer ")
 
 
-def test_of_many_messages_the_newest_are_kept() -> None:
-    many = [user(f"message {number} " + "word " * 1_000) for number in range(40)]
-    exchange = clean(many)
+def test_newest_of_many_messages_are_kept() -> None:
+    messages = [user(f"message {number} " + "word " * 1_000) for number in range(40)]
+    exchange = clean(messages)
     assert sum(len(message.text) for message in exchange.messages) <= MAX_SAID
     assert exchange.messages[-1].text.startswith("message 39 ")
     assert len(exchange.messages) < 15
 
 
-def test_a_text_without_sentences_is_cut_between_words_and_one_without_words_anywhere() -> None:
+def test_text_without_sentences_is_cut_between_words_or_anywhere() -> None:
     (words,) = clean("wordy " * 20_000).messages
     assert set(words.text.split()) == {"wordy", LEFT_OUT}
     (letters,) = clean("y" + "a" * 100_000 + "z").messages
@@ -553,7 +551,7 @@ def test_a_text_without_sentences_is_cut_between_words_and_one_without_words_any
     assert len(last) == MAX_SAID / 2
 
 
-# ── anything ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Any input ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 PIECES = [f"<{tag}>" for tag in TAGS] + [f"</{tag}>" for tag in TAGS] + ["## Relevant Memories\n- a\n", "```", "```py"]
 PIECES += [
@@ -577,34 +575,34 @@ json_value = st.recursive(
 
 
 @given(st.lists(json_value, max_size=6), json_value)
-def test_anything_in_a_list_becomes_an_exchange(messages: list[Any], put_in: Any) -> None:
+def test_any_list_becomes_an_exchange(messages: list[Any], injected: Any) -> None:
     try:
-        exchange = clean(messages, injected=put_in)
+        exchange = clean(messages, injected=injected)
     except InvalidInput:
-        exchange = clean([*messages, user("x")], injected=put_in)
+        exchange = clean([*messages, user("x")], injected=injected)
     assert all(message.text.strip() == message.text != "" for message in exchange.messages)
-    everything = json.dumps(exchange.as_dict(), ensure_ascii=False)
-    assert "\\u0000" not in everything
-    assert everything.encode()
+    serialized = json.dumps(exchange.as_dict(), ensure_ascii=False)
+    assert "\\u0000" not in serialized
+    assert serialized.encode()
 
 
 @given(some_text)
-def test_what_is_clean_stays_as_it_is(text: str) -> None:
-    def again(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        return clean([{"role": each.role, "content": each.text} for each in messages]).messages
+def test_sanitizing_is_idempotent(text: str) -> None:
+    def clean_again(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        return clean([{"role": item.role, "content": item.text} for item in messages]).messages
 
-    settled = again(again(clean(text).messages))  # what was nested may come out by and by
-    assert again(settled) == settled
-    assert not any("cofio-memory>" in message.text and "</cofio" in message.text for message in settled)
+    stable = clean_again(clean_again(clean(text).messages))  # removing a block may expose another
+    assert clean_again(stable) == stable
+    assert not any("cofio-memory>" in message.text and "</cofio" in message.text for message in stable)
 
 
 @given(some_text)
-def test_of_a_whole_block_nothing_is_left_wherever_it_stands(text: str) -> None:
+def test_block_is_removed_at_any_position(text: str) -> None:
     block = "\n<cofio-memory>\n- the heron flies at noon\n</cofio-memory>\n"
     assert "heron" not in str(clean([user(text + block + "end")]).messages)
 
 
-LONG = [
+PATHOLOGICAL = [
     "<think>",
     "</think>",
     "<system-reminder ",
@@ -616,24 +614,31 @@ LONG = [
     "\n ",
     "`",
 ]
-LONG += [
+PATHOLOGICAL += [
     "## Relevant Memories\n- a\n",
     "@@ -1,99 +1,99 @@\n",
     "*** Begin Patch\n",
     "Traceback (most recent call last):\n",
 ]
-LONG += ["    at f (x:1)\n", "2026-02-20T06:44:28 ", "- [a] ", "#> |", "<cofio-memory>\n- a. B\n", "Caveat: The "]
+PATHOLOGICAL += [
+    "    at f (x:1)\n",
+    "2026-02-20T06:44:28 ",
+    "- [a] ",
+    "#> |",
+    "<cofio-memory>\n- a. B\n",
+    "Caveat: The ",
+]
 
 
-@pytest.mark.parametrize("piece", LONG)
-def test_time_grows_no_faster_than_the_text(piece: str) -> None:
+@pytest.mark.parametrize("piece", PATHOLOGICAL)
+def test_time_is_linear_in_the_length(piece: str) -> None:
     def seconds(length: int) -> float:
         text = piece * (length // len(piece))
-        took = []
+        durations = []
         for _ in range(3):
             started = time.thread_time()
             clean([user(text)], injected=[text])
-            took.append(time.thread_time() - started)
-        return min(took)
+            durations.append(time.thread_time() - started)
+        return min(durations)
 
     assert seconds(80_000) < 12 * max(seconds(20_000), 0.002)

@@ -1,4 +1,4 @@
-"""Secrets: what is found in the corpus, what is left alone, and what holds for any text."""
+"""Secrets: detection in the corpus, false positives, and properties for any text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cofio.ingest.sanitize import redact
 from cofio.ingest.sanitize.secrets import find_secrets
-from tests.sanitize.corpus import HARMLESS, SECRETS, made
+from tests.sanitize.corpus import HARMLESS, SECRETS, join_parts
 
 KINDS = """
     anthropic-key openai-key github-token gitlab-token aws-access-key aws-secret google-key slack-token slack-webhook
@@ -20,39 +20,39 @@ KINDS = """
 """.split()
 
 
-def test_every_secret_of_the_corpus_is_redacted_and_nothing_else_of_its_text() -> None:
-    wrong = [
+def test_only_the_secret_is_redacted_in_every_corpus_text() -> None:
+    failed = [
         redact(before + secret + after)
         for kind, before, secret, after in SECRETS
         if redact(before + secret + after) != f"{before}[redacted:{kind}]{after}"
     ]
-    print(f"{len(SECRETS) - len(wrong)} of {len(SECRETS)} secrets")
-    assert wrong == []
+    print(f"{len(SECRETS) - len(failed)} of {len(SECRETS)} secrets")
+    assert failed == []
 
 
-def test_no_harmless_text_of_the_corpus_is_touched() -> None:
-    wrong = [redact(text) for text in HARMLESS if redact(text) != text]
-    print(f"{len(HARMLESS) - len(wrong)} of {len(HARMLESS)} harmless texts")
-    assert wrong == []
+def test_harmless_texts_of_the_corpus_are_unchanged() -> None:
+    failed = [redact(text) for text in HARMLESS if redact(text) != text]
+    print(f"{len(HARMLESS) - len(failed)} of {len(HARMLESS)} harmless texts")
+    assert failed == []
 
 
-def test_the_corpus_is_large_enough_and_has_every_kind() -> None:
+def test_corpus_is_large_enough_and_has_every_kind() -> None:
     assert len(SECRETS) >= 60
     assert len(HARMLESS) >= 80
     assert {kind for kind, *_ in SECRETS} >= set(KINDS)
 
 
-def test_harmless_texts_stay_so_in_a_row() -> None:
+def test_concatenated_harmless_texts_are_unchanged() -> None:
     page = "\n\n".join(HARMLESS)
     assert redact(page) == page
 
 
-def test_secrets_are_found_in_a_row() -> None:
+def test_concatenated_secrets_are_redacted() -> None:
     page = redact("\n\n".join(before + secret + after for _, before, secret, after in SECRETS))
     assert [secret for _, _, secret, _ in SECRETS if secret in page] == []
 
 
-AROUND = {
+CONTEXTS = {
     "in parentheses": lambda text: f"({text})",
     "quoted": lambda text: f"> {text}",
     "in JSON": lambda text: json.dumps({"said": text}),
@@ -70,24 +70,24 @@ AROUND = {
 }
 
 
-@pytest.mark.parametrize("around", AROUND)
-def test_what_stands_around_a_text_hides_no_secret_and_makes_none(around: str) -> None:
-    put = AROUND[around]
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_context_neither_hides_nor_creates_a_secret(context: str) -> None:
+    embed = CONTEXTS[context]
     single = [(before + secret + after, secret) for _, before, secret, after in SECRETS if secret.isprintable()]
-    assert [text for text, secret in single if secret in redact(put(text))] == []
-    assert [text for text in HARMLESS if redact(put(text)) != put(text)] == []
+    assert [text for text, secret in single if secret in redact(embed(text))] == []
+    assert [text for text in HARMLESS if redact(embed(text)) != embed(text)] == []
 
 
-def test_places_are_those_of_the_text() -> None:
-    text = "İ: password=" + made("hunt", "er2!x") + " and token=" + made("abc123", "def456")
+def test_offsets_refer_to_the_text() -> None:
+    text = "İ: password=" + join_parts("hunt", "er2!x") + " and token=" + join_parts("abc123", "def456")
     assert [(kind, text[start:end]) for kind, start, end in find_secrets(text)] == [
-        ("password", made("hunt", "er2!x")),
-        ("password", made("abc123", "def456")),
+        ("password", join_parts("hunt", "er2!x")),
+        ("password", join_parts("abc123", "def456")),
     ]
 
 
-def test_a_disguised_word_is_seen_through_and_the_text_keeps_its_disguise() -> None:
-    secret = made("Zero1", "Width2")
+def test_disguised_keyword_is_recognized_and_the_text_keeps_its_disguise() -> None:
+    secret = join_parts("Zero1", "Width2")
     assert redact(f"ｍｙ pass\u200bword:\u200b {secret[:4]}\u200b{secret[4:]}\u200b！") == (
         "ｍｙ pass\u200bword:\u200b [redacted:password]"
     )
@@ -96,22 +96,22 @@ def test_a_disguised_word_is_seen_through_and_the_text_keeps_its_disguise() -> N
     )
 
 
-def test_the_two_halves_of_an_aws_key_go_together() -> None:
-    half = made("q7Rk2/Zp9LmX", "4vTn8+HsWc1J", "yUe6BdGo3FiK5aNt")
-    text = f"creds {made('AK', 'IA', 'Q3EGRX7MP2LWVN4T')}, {half}"
+def test_both_halves_of_an_aws_key_are_redacted() -> None:
+    half = join_parts("q7Rk2/Zp9LmX", "4vTn8+HsWc1J", "yUe6BdGo3FiK5aNt")
+    text = f"creds {join_parts('AK', 'IA', 'Q3EGRX7MP2LWVN4T')}, {half}"
     assert redact(text) == "creds [redacted:aws-access-key], [redacted:aws-secret]"
 
 
-def test_what_two_rules_find_is_redacted_once_by_the_more_telling_name() -> None:
-    token = made("gh", "p_", "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4")
+def test_match_of_two_rules_is_redacted_once_by_the_more_specific_name() -> None:
+    token = join_parts("gh", "p_", "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4")
     assert redact(f"GITHUB_TOKEN={token}!x") == "GITHUB_TOKEN=[redacted:github-token]"
 
 
-def test_a_value_without_end_goes_as_a_whole() -> None:
+def test_long_value_is_redacted_as_a_whole() -> None:
     assert redact("password=" + "aB3!" * 1000 + " end") == "password=[redacted:password] end"
 
 
-# ── any text ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Any text ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 PIECES = [
     *(part for _, before, secret, after in SECRETS for part in (before, secret, after) if len(part) < 200),
@@ -123,12 +123,12 @@ PIECES = [
 
 
 @given(st.text() | st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=12).map("".join))
-def test_redaction_never_fails_and_to_repeat_it_changes_nothing(text: str) -> None:
+def test_redaction_is_idempotent(text: str) -> None:
     once = redact(text)
     assert redact(once) == once
 
 
-NEED_SURROUNDINGS = (
+CONTEXT_DEPENDENT = (
     "bearer-token url-password aws-secret slack-webhook discord-webhook azure-key session-cookie".split()
 )
 
@@ -137,14 +137,14 @@ NEED_SURROUNDINGS = (
     st.sampled_from([(secret, kind) for kind, before, secret, _ in SECRETS if kind not in ("password", "basic-auth")]),
     st.sampled_from(["see", "use it:", "(", "\n", "token ", '"']),
 )
-def test_the_shape_of_a_secret_is_enough_wherever_it_stands(found: tuple[str, str], before: str) -> None:
-    secret, kind = found
-    if kind in NEED_SURROUNDINGS:
+def test_format_of_a_secret_is_sufficient_in_any_context(secret_and_kind: tuple[str, str], before: str) -> None:
+    secret, kind = secret_and_kind
+    if kind in CONTEXT_DEPENDENT:
         return
     assert secret not in redact(f"{before} {secret} after it")
 
 
-LONG = [
+PATHOLOGICAL = [
     "a",
     "A1",
     "-----BEGIN ",
@@ -158,7 +158,7 @@ LONG = [
     "M.",
     "aws",
 ]
-LONG += [
+PATHOLOGICAL += [
     "4111 ",
     "4111",
     "DE89",
@@ -179,7 +179,7 @@ LONG += [
     "password: swordfish ",
     "密码是",
 ]
-LONG += [
+PATHOLOGICAL += [
     "-----BEGIN RSA PRIVATE KEY-----\n",
     "password for ",
     "curl -u ",
@@ -191,15 +191,15 @@ LONG += [
 ]
 
 
-@pytest.mark.parametrize("piece", LONG)
-def test_time_grows_no_faster_than_the_text(piece: str) -> None:
+@pytest.mark.parametrize("piece", PATHOLOGICAL)
+def test_time_is_linear_in_the_length(piece: str) -> None:
     def seconds(length: int) -> float:
         text = piece * (length // len(piece))
-        took = []
+        durations = []
         for _ in range(3):
             started = time.thread_time()
             redact(text)
-            took.append(time.thread_time() - started)
-        return min(took)
+            durations.append(time.thread_time() - started)
+        return min(durations)
 
     assert seconds(40_000) < 6 * max(seconds(20_000), 0.002)

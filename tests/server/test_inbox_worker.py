@@ -75,7 +75,7 @@ def test_what_was_asked_long_ago_is_forgotten_and_still_counts(keeper: Keeper) -
     )
     worker = InboxWorker(keeper, retrieval_days=180)
     worker.start()
-    until(lambda: keeper.services.access.store.uses.tracking(ago(keeper, 1_000)).days == 1)
+    until(lambda: keeper.services.access.store.usage.tracking(ago(keeper, 1_000)).days == 1)
     worker.stop()
     assert keeper.get(memory.id).retrieval_count == 2
 

@@ -1,4 +1,4 @@
-"""Real repositories, small ones, and a keeper that reads them."""
+"""Small real repositories, and a keeper that reads them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FILES = {
 
 
 class Repository:
-    """A git repository with an author, and what a freshness makes of it."""
+    """A git repository, and a staleness checker for it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -59,11 +59,13 @@ class Repository:
         self.commit()
 
     def git(self, *arguments: str) -> None:
-        who = {
-            f"GIT_{role}_{what}": "ada@example.com" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+        identities = {
+            f"GIT_{role}_{field}": "ada@example.com" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")
         }
-        quiet = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-        subprocess.run(["git", *arguments], cwd=self.root, env={**os.environ, **who, **quiet}, check=True)
+        no_configuration = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+        subprocess.run(
+            ["git", *arguments], cwd=self.root, env={**os.environ, **identities, **no_configuration}, check=True
+        )
 
     def commit(self) -> None:
         self.git("add", "-A")
@@ -75,23 +77,23 @@ class Repository:
         path.write_text(content, encoding="utf-8")
         return path
 
-    def names(self, text: str) -> list[tuple[str, str, str]]:
-        """The anchors of a text, without their hashes, as a new process would find them."""
-        found = StalenessChecker().anchors(text, str(self.root))
-        assert all(len(each.hash) == 16 for each in found)
-        return [(each.kind, each.name, each.path) for each in found]
+    def anchors_of(self, text: str) -> list[tuple[str, str, str]]:
+        """Return the anchors of a text without their hashes, as a new process finds them."""
+        anchors = StalenessChecker().anchors(text, str(self.root))
+        assert all(len(anchor.hash) == 16 for anchor in anchors)
+        return [(anchor.kind, anchor.name, anchor.path) for anchor in anchors]
 
     def memory(self, text: str) -> Memory:
-        """A memory of this text, anchored as the tree is now."""
+        """Return a memory of this text with anchors of the current tree."""
         anchors = self.freshness.anchors(text, str(self.root))
         assert anchors
         return Memory(id=1, text=text, project=str(self.root), created_at="", updated_at="", anchors=anchors)
 
     def state(self, memory: Memory) -> str:
-        """How it stands, to one who has looked before, and to a new process."""
-        told = self.freshness.check(memory)
-        assert StalenessChecker().check(memory) == told
-        return told.state
+        """Return the state as seen by a used checker and by a new one."""
+        result = self.freshness.check(memory)
+        assert StalenessChecker().check(memory) == result
+        return result.state
 
     def notes(self, memory: Memory) -> tuple[str, ...]:
         return self.freshness.check(memory).notes
@@ -104,7 +106,7 @@ def repo(tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def keeper(tmp_path: Path) -> Iterator[Keeper]:
-    """A keeper on a real store that reads trees."""
+    """Return a keeper on a real store that reads working trees."""
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
     with Keeper(store, HashEmbedder(), clock, staleness=StalenessChecker()) as keeper:

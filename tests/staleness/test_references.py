@@ -1,4 +1,4 @@
-"""What a memory speaks of: which files, definitions and commands of a repository a text names."""
+"""References: the files, definitions and commands of a repository that a text names."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ from tests.staleness.conftest import FILES, Repository
         ("Is it in src/net.py?", "src/net.py"),
     ],
 )
-def test_a_file_that_is_there_is_anchored(repo: Repository, text: str, path: str) -> None:
-    assert [(kind, where) for kind, _, where in repo.names(text)] == [("file", path)]
+def test_existing_file_is_anchored(repo: Repository, text: str, path: str) -> None:
+    assert [(kind, anchor_path) for kind, _, anchor_path in repo.anchors_of(text)] == [("file", path)]
 
 
-def test_a_whole_path_inside_the_tree_is_one_of_its_files(repo: Repository) -> None:
-    assert repo.names(f"Look at {repo.root}/src/net.py") == [("file", "src/net.py", "src/net.py")]
+def test_absolute_path_inside_the_tree_is_a_relative_anchor(repo: Repository) -> None:
+    assert repo.anchors_of(f"Look at {repo.root}/src/net.py") == [("file", "src/net.py", "src/net.py")]
 
 
-def test_a_bare_name_that_two_files_have_is_nobodys(repo: Repository) -> None:
+def test_ambiguous_file_name_is_not_anchored(repo: Repository) -> None:
     repo.write("lib/net.py", "")
-    assert repo.names("net.py holds the retries") == []
-    assert repo.names("lib/net.py holds the retries") == [("file", "lib/net.py", "lib/net.py")]
+    assert repo.anchors_of("net.py holds the retries") == []
+    assert repo.anchors_of("lib/net.py holds the retries") == [("file", "lib/net.py", "lib/net.py")]
 
 
 @pytest.mark.parametrize("name", ["src/größe.py", "源/网络.py", "a b/c d.md", "app/[id]/page.tsx"])
-def test_names_of_any_script_and_with_blanks_are_found(repo: Repository, name: str) -> None:
+def test_names_in_any_script_and_with_spaces_are_found(repo: Repository, name: str) -> None:
     repo.write(name, "x = 1\n")
-    assert repo.names(f"The size is in `{name}`.") == [("file", name, name)]
+    assert repo.anchors_of(f"The size is in `{name}`.") == [("file", name, name)]
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_names_of_any_script_and_with_blanks_are_found(repo: Repository, name: s
         ("`RETRIES` is three", "RETRIES", "src/net.py"),
     ],
 )
-def test_a_definition_is_anchored_where_it_stands(repo: Repository, text: str, name: str, path: str) -> None:
-    assert repo.names(text) == [("symbol", name, path)]
+def test_definition_is_anchored_at_its_file(repo: Repository, text: str, name: str, path: str) -> None:
+    assert repo.anchors_of(text) == [("symbol", name, path)]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "We connect every morning",  # a word, though a function is called so
+        "We connect every morning",  # a plain word, although it names a function
         "`connect` the cable",
         "`next_thing()` is nowhere",
         "`os.connect` is another's",
@@ -82,16 +82,16 @@ def test_a_definition_is_anchored_where_it_stands(repo: Repository, text: str, n
         "Ada prefers tabs. We deploy on Fridays, e.g. at 3.30, with Node.js and Fly.io",
     ],
 )
-def test_words_and_what_is_defined_nowhere_are_not_anchored(repo: Repository, text: str) -> None:
-    assert repo.names(text) == []
+def test_plain_words_and_undefined_names_are_not_anchored(repo: Repository, text: str) -> None:
+    assert repo.anchors_of(text) == []
 
 
-def test_of_two_definitions_the_one_outside_the_tests_is_meant_or_the_one_whose_file_is_named(repo: Repository) -> None:
+def test_ambiguous_definition_is_resolved_outside_tests_or_by_a_named_file(repo: Repository) -> None:
     repo.write("tests/test_config.py", "def parse_config(path): ...\n")
-    assert repo.names("`parse_config()` reads") == [("symbol", "parse_config", "src/config.py")]
+    assert repo.anchors_of("`parse_config()` reads") == [("symbol", "parse_config", "src/config.py")]
     repo.write("lib/other.py", "def parse_config(path): ...\n")
-    assert repo.names("`parse_config()` reads") == []
-    assert repo.names("`parse_config()` in lib/other.py reads") == [("symbol", "parse_config", "lib/other.py")]
+    assert repo.anchors_of("`parse_config()` reads") == []
+    assert repo.anchors_of("`parse_config()` in lib/other.py reads") == [("symbol", "parse_config", "lib/other.py")]
 
 
 @pytest.mark.parametrize(
@@ -110,18 +110,16 @@ def test_of_two_definitions_the_one_outside_the_tests_is_meant_or_the_one_whose_
         ("b.sh", "function loadAll {\n  go\n}\n"),
     ],
 )
-def test_definitions_are_found_in_many_languages_with_the_block_that_is_theirs(
-    repo: Repository, name: str, content: str
-) -> None:
+def test_definition_and_its_block_are_found_in_many_languages(repo: Repository, name: str, content: str) -> None:
     repo.write(name, f"{content}\nother = 1\n")
-    assert repo.names("`loadAll()` does it") == [("symbol", "loadAll", name)]
+    assert repo.anchors_of("`loadAll()` does it") == [("symbol", "loadAll", name)]
     block = symbols.definition_block(name, f"{content}\nother = 1\n".encode(), "loadAll")
     assert block
     assert content.rstrip().endswith(block.rsplit("\n", 1)[-1]) or name == "a.tsx"
     assert "other" not in block
 
 
-def test_a_call_or_a_prototype_is_no_definition() -> None:
+def test_call_or_prototype_is_not_a_definition() -> None:
     for name, content in (
         ("a.c", "int load_all(int x);\n"),
         ("A.java", "    return load_all(x);\n"),
@@ -144,8 +142,8 @@ def test_a_call_or_a_prototype_is_no_definition() -> None:
         ("`webctl up --now` starts it", "webctl", "pyproject.toml"),
     ],
 )
-def test_a_command_is_anchored_where_it_is_defined(repo: Repository, text: str, name: str, path: str) -> None:
-    assert repo.names(text) == [("command", name, path)]
+def test_command_is_anchored_where_it_is_defined(repo: Repository, text: str, name: str, path: str) -> None:
+    assert repo.anchors_of(text) == [("command", name, path)]
 
 
 @pytest.mark.parametrize(
@@ -159,25 +157,25 @@ def test_a_command_is_anchored_where_it_is_defined(repo: Repository, text: str, 
         "`make dist`",
     ],
 )
-def test_a_turn_of_phrase_is_no_command(repo: Repository, text: str) -> None:
-    assert repo.names(text) == []
+def test_phrase_is_not_a_command(repo: Repository, text: str) -> None:
+    assert repo.anchors_of(text) == []
 
 
-def test_a_definition_stands_for_the_file_that_is_named_with_it(repo: Repository) -> None:
-    assert repo.names("`parse_config()` is in src/config.py") == [("symbol", "parse_config", "src/config.py")]
-    assert repo.names("`make test` is in the Makefile") == [("command", "make test", "Makefile")]
+def test_definition_replaces_the_file_named_with_it(repo: Repository) -> None:
+    assert repo.anchors_of("`parse_config()` is in src/config.py") == [("symbol", "parse_config", "src/config.py")]
+    assert repo.anchors_of("`make test` is in the Makefile") == [("command", "make test", "Makefile")]
 
 
-def test_at_most_four_are_kept_the_first_ones(repo: Repository) -> None:
-    found = repo.names("README.md, Dockerfile, src/net.py, src/config.py, config/prod.yaml and `make test`")
-    assert [path for _, _, path in found] == ["README.md", "Dockerfile", "src/net.py", "src/config.py"]
-    assert len(found) == MOST
+def test_first_four_references_are_kept(repo: Repository) -> None:
+    references = repo.anchors_of("README.md, Dockerfile, src/net.py, src/config.py, config/prod.yaml and `make test`")
+    assert [path for _, _, path in references] == ["README.md", "Dockerfile", "src/net.py", "src/config.py"]
+    assert len(references) == MOST
 
 
-# ── where there is no tree ────────────────────────────────────────────────────────────────────────────────────────────
+# ── No working tree ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_there_are_no_anchors_where_there_is_no_tree(repo: Repository, tmp_path: Path) -> None:
+def test_there_are_no_anchors_without_a_working_tree(repo: Repository, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     (plain / "secret.txt").write_text("x")
@@ -186,7 +184,7 @@ def test_there_are_no_anchors_where_there_is_no_tree(repo: Repository, tmp_path:
     assert StalenessChecker(reads=False).anchors("README.md", str(repo.root)) == ()
 
 
-# ── attacks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Malicious input ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -209,15 +207,13 @@ def test_there_are_no_anchors_where_there_is_no_tree(repo: Repository, tmp_path:
         "`src/`",
     ],
 )
-def test_nothing_outside_the_tree_and_nothing_of_its_plumbing_is_read(
-    repo: Repository, tmp_path: Path, text: str
-) -> None:
+def test_nothing_outside_the_tree_or_in_git_internals_is_read(repo: Repository, tmp_path: Path, text: str) -> None:
     (tmp_path / "outside.txt").write_text("x")
     repo.write("node_modules/left/index.js", "x")
-    assert repo.names(text) == []
+    assert repo.anchors_of(text) == []
 
 
-def test_a_link_that_leads_out_is_not_followed_and_one_that_stays_inside_is(repo: Repository, tmp_path: Path) -> None:
+def test_external_link_is_not_followed_and_internal_link_is(repo: Repository, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret.txt").write_text("x")
     (repo.root / "leak.txt").symlink_to("/etc/passwd")
@@ -225,45 +221,47 @@ def test_a_link_that_leads_out_is_not_followed_and_one_that_stays_inside_is(repo
     (repo.root / "config.link").symlink_to(".git/config")
     (repo.root / "CLAUDE.md").symlink_to("README.md")
     (repo.root / "lib").symlink_to("src")
-    assert repo.names("leak.txt, leaks/secret.txt, secret.txt and config.link") == []
-    assert repo.names("CLAUDE.md and lib/net.py") == [
+    assert repo.anchors_of("leak.txt, leaks/secret.txt, secret.txt and config.link") == []
+    assert repo.anchors_of("CLAUDE.md and lib/net.py") == [
         ("file", "CLAUDE.md", "CLAUDE.md"),
         ("file", "lib/net.py", "lib/net.py"),
     ]
 
 
-def test_a_loop_of_links_and_of_folders_ends(repo: Repository) -> None:
+def test_link_loops_terminate(repo: Repository) -> None:
     (repo.root / "a.txt").symlink_to("b.txt")
     (repo.root / "b.txt").symlink_to("a.txt")
     (repo.root / "src" / "again").symlink_to("..")
-    assert repo.names("a.txt and b.txt and net.py") == [("file", "net.py", "src/net.py")]
+    assert repo.anchors_of("a.txt and b.txt and net.py") == [("file", "net.py", "src/net.py")]
 
 
-def test_a_fifo_is_no_file_and_nobody_waits_for_it(repo: Repository) -> None:
+def test_named_pipe_does_not_block(repo: Repository) -> None:
     os.mkfifo(repo.root / "pipe.txt")
     os.mkfifo(repo.root / "pipe.py")
-    found: list[object] = []
-    looking = threading.Thread(target=lambda: found.append(repo.names("pipe.txt and `some_thing()`")), daemon=True)
-    looking.start()
-    looking.join(10)
-    assert found == [[]]
+    results: list[object] = []
+    thread = threading.Thread(
+        target=lambda: results.append(repo.anchors_of("pipe.txt and `some_thing()`")), daemon=True
+    )
+    thread.start()
+    thread.join(10)
+    assert results == [[]]
 
 
-def test_of_a_huge_file_only_the_beginning_is_read(repo: Repository) -> None:
+def test_only_the_beginning_of_a_huge_file_is_read(repo: Repository) -> None:
     huge = repo.root / "huge.db"
     huge.touch()
     os.truncate(huge, 2 << 30)
     os.truncate(repo.write("huge.py", "def late(): ...\n"), 2 << 30)
-    began = time.monotonic()
+    started = time.monotonic()
     memory = repo.memory("It is all in huge.db")
-    assert repo.names("`late()`") == []
-    assert time.monotonic() - began < 5
+    assert repo.anchors_of("`late()`") == []
+    assert time.monotonic() - started < 5
     assert repo.state(memory) == "fresh"
     os.truncate(huge, (2 << 30) + 1)
     assert repo.state(memory) == "changed"
 
 
-def test_a_file_that_may_not_be_read_is_not_anchored_and_of_an_anchored_one_nobody_can_tell(
+def test_unreadable_file_is_not_anchored_and_its_freshness_is_unknown(
     repo: Repository,
 ) -> None:
     repo.write("src/net.py", "it has changed").chmod(0)
@@ -275,44 +273,41 @@ def test_a_file_that_may_not_be_read_is_not_anchored_and_of_an_anchored_one_nobo
         "checker = StalenessChecker(); print(checker.anchors('src/net.py', root), checker.check(memory))\n"
     )
     command = [sys.executable, "-c", script, str(repo.root)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=without_privileges)
-    assert done.stdout.strip() == "() FreshnessResult(state='', notes=())"
+    process = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=without_privileges)
+    assert process.stdout.strip() == "() FreshnessResult(state='', notes=())"
 
 
-def test_a_tree_with_far_too_many_files_is_listed_in_part(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tree_with_too_many_files_is_listed_in_part(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cofio.staleness.worktree.MOST_FILES", 5)
-    assert repo.names("README.md") == [("file", "README.md", "README.md")]
-    assert repo.names("net.py") == []  # there may be another one
-    assert repo.names("`parse_config()`") == []
-    assert repo.names("`parse_config()` in src/config.py") == [("symbol", "parse_config", "src/config.py")]
+    assert repo.anchors_of("README.md") == [("file", "README.md", "README.md")]
+    assert repo.anchors_of("net.py") == []  # there may be another one
+    assert repo.anchors_of("`parse_config()`") == []
+    assert repo.anchors_of("`parse_config()` in src/config.py") == [("symbol", "parse_config", "src/config.py")]
 
 
 @pytest.mark.parametrize("ending", ["py", "js", "go", "rs", "java", "c", "rb", "sh"])
 @pytest.mark.parametrize("line", ["a " * 900, "(" * 1_900, "<" * 1_900, "public " * 270, "x" * 1_900, " " * 1_900])
-def test_no_line_of_a_file_takes_long_to_read(ending: str, line: str) -> None:
-    began = time.monotonic()
+def test_any_line_of_a_file_is_read_quickly(ending: str, line: str) -> None:
+    started = time.monotonic()
     read = symbols.name_reader(f"x.{ending}")
     assert read
     read(f"{line}\n".encode() * 50)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started < 5
 
 
 @given(st.text() | st.text("`./_(): amke", max_size=300))
 @example("`./`")
-def test_whatever_is_written_names_something_or_nothing(text: str) -> None:
-    assert all(
-        find_reference.name and 0 <= find_reference.place <= len(text)
-        for find_reference in find_references(text, "/srv/web")
-    )
+def test_any_text_gives_valid_references(text: str) -> None:
+    assert all(reference.name and 0 <= reference.place <= len(text) for reference in find_references(text, "/srv/web"))
 
 
 @pytest.mark.parametrize("piece", ["a/", "`", "a_", "a.", "make ", "x(", "a@", "http://", "_"])
-def test_no_text_takes_long_to_read(piece: str) -> None:
-    began = time.monotonic()
+def test_any_text_is_searched_quickly(piece: str) -> None:
+    started = time.monotonic()
     find_references(piece * 20_000, "/srv/web")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started < 5
 
 
 def test_every_file_of_the_repository_can_be_anchored(repo: Repository) -> None:
     for name in FILES:
-        assert repo.names(f"`{name}`") == [("file", name, name)]
+        assert repo.anchors_of(f"`{name}`") == [("file", name, name)]

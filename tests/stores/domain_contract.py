@@ -110,7 +110,7 @@ class DomainContract:
     def test_an_empty_store_knows_nothing(self, store: Store) -> None:
         assert store.domain.counts() == dict.fromkeys(TABLES, 0)
         assert all_known(store) == {table: [] for table in TABLES}
-        assert store.domain.naming(["aapl"]) == store.domain.told_by([1]) == store.domain.get("patterns", ["a"]) == []
+        assert store.domain.naming(["aapl"]) == store.domain.stated_by([1]) == store.domain.get("patterns", ["a"]) == []
 
     def test_saying_it_again_changes_it_in_place_and_keeps_when_it_was_made(self, store: Store) -> None:
         first = put(store, volume(5e6))
@@ -178,8 +178,8 @@ class DomainContract:
         assert isinstance(row, Threshold)
         assert isinstance(other, Pattern)
         assert (row.memory, other.memory) == (done.changes[1].memory_id, None)
-        assert store.domain.told_by([done.changes[1].memory_id]) == [row]
-        assert store.domain.told_by([done.changes[0].memory_id, 1 << 70]) == store.domain.told_by([]) == []
+        assert store.domain.stated_by([done.changes[1].memory_id]) == [row]
+        assert store.domain.stated_by([done.changes[0].memory_id, 1 << 70]) == store.domain.stated_by([]) == []
         read = store.changeset(done.id)
         assert (read.changes, read.knowledge) == (done.changes, done.knowledge)
 
@@ -187,7 +187,7 @@ class DomainContract:
         first = add(store, "flag AAPL if volume exceeds 5M")
         again = [Add(Fact(text="Flag AAPL if volume exceeds 5M"), unless_known=True)]
         done = store.apply(again, {}, by="test", why="", knowledge=[PutRow(volume(), stated_by=0)])
-        assert ids(store.domain.told_by([first.id])) == [done.knowledge[0].key]
+        assert ids(store.domain.stated_by([first.id])) == [done.knowledge[0].key]
 
     @pytest.mark.parametrize(
         ("decision", "error"),
@@ -582,12 +582,12 @@ class DomainContract:
 
     def test_rows_are_carried_in_the_order_of_their_ids(self, store: Store) -> None:
         know(store, *(Pattern(id=key, pattern=key, confidence=0.1) for key in ("b", "𝔸", "a", "é", "Z", "ｱ")))
-        carrying, after, carried = store.carrying, "", list[Knowledge]()
+        carrying, after, carried = store.snapshots, "", list[Knowledge]()
         while rows := carrying.knowledge("patterns", after, 2):
             carried, after = carried + rows, rows[-1].id
         assert ids(carried) == ["Z", "a", "b", "é", "ｱ", "𝔸"]
         assert sorted(carried, key=lambda known: known.id) == store.domain.rows("patterns")
-        with carrying.still() as still:
+        with carrying.snapshot() as still:
             know(store, Pattern(id="c", pattern="c"), DeleteRow("patterns", "a"))
             assert still.knowledge("patterns", "", 99) == carried
         assert ids(carrying.knowledge("patterns", "b", 99)) == ["c", "é", "ｱ", "𝔸"]

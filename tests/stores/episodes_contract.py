@@ -326,7 +326,7 @@ class EpisodesContract:
         first = episode(store, "apples and pears", "I see.", turn="1", project="/web")
         second = episode(store, " ".join(f"Number {each}." for each in range(500)))
         embed(store)
-        with store.carrying.still() as still:
+        with store.snapshots.snapshot() as still:
             rows = still.episodes(0, 10)
             assert [each.episode.id for each in still.episodes(first.id, 10)] == [second.id]
         assert [row.episode.capture for row in rows] == [None, None]
@@ -334,7 +334,7 @@ class EpisodesContract:
         store.episodes.remove([first.id, second.id])
         store.episodes.adopt(rows)
         store.episodes.adopt(rows)
-        assert store.carrying.episodes(0, 10) == rows
+        assert store.snapshots.episodes(0, 10) == rows
         assert [each.text for each in store.episodes.get([first.id, second.id])] == [first.text, second.text]
         assert by_words(store, "pears") == [first.id]
         near = store.episodes.nearest(vector(first.text), 1, ALL)

@@ -91,7 +91,7 @@ class UpkeepContract:
             with pytest.raises(Conflict, match="since it was read"):
                 store.apply([decision], {}, by="test", why="")
         assert everything(store) == before
-        assert store.uses.touched([one.id, two.id], as_of) == {two.id}
+        assert store.usage.touched([one.id, two.id], as_of) == {two.id}
         both = [Delete(one.id, into=two.id, as_of=as_of + 1), Delete(two.id, as_of=as_of + 1)]
         apply(store, *both)  # what the same changeset did does not count
         assert store.page(Scope(), limit=5)[1] == 0
@@ -164,24 +164,24 @@ class UpkeepContract:
         apply(store, Delete(gone.id))
 
         def seen(view: str, **within: str) -> list[int]:
-            return [m.id for m in store.uses.view(view, Scope(**within), 10, "2026-03-01T00:00:00Z")]  # type: ignore[arg-type]
+            return [m.id for m in store.usage.view(view, Scope(**within), 10, "2026-03-01T00:00:00Z")]  # type: ignore[arg-type]
 
         assert seen("never") == [never.id]
         assert seen("most") == [often.id, once.id]
         assert seen("stale") == [once.id]
         assert seen("most", source="s/1") == [once.id]
-        assert len(store.uses.view("most", Scope(), 1, LATER)) == 1
+        assert len(store.usage.view("most", Scope(), 1, LATER)) == 1
 
     def test_tracking_begins_with_the_first_retrieval_and_survives_forgetting(self, store: Store) -> None:
         memory = add(store, "we use tabs")
-        assert (store.uses.tracking(EVER).since, store.uses.tracking(EVER).days) == (None, 0)
+        assert (store.usage.tracking(EVER).since, store.usage.tracking(EVER).days) == (None, 0)
         first, second = "2026-02-01T08:00:00.000000+00:00", "2026-02-01T09:00:00.000000+00:00"
         recalled(store, memory, first, second)
         recalled(store, memory, "2026-03-01T09:00:00.000000+00:00")
-        assert (store.uses.tracking(EVER).since, store.uses.tracking(EVER).days) == (first, 2)
-        assert store.uses.tracking("2026-02-15T00:00:00Z").days == 1
-        assert store.uses.forget("2026-02-15T00:00:00Z") == 2
-        assert (store.uses.tracking(EVER).since, store.uses.tracking(EVER).days) == (first, 1)
+        assert (store.usage.tracking(EVER).since, store.usage.tracking(EVER).days) == (first, 2)
+        assert store.usage.tracking("2026-02-15T00:00:00Z").days == 1
+        assert store.usage.forget("2026-02-15T00:00:00Z") == 2
+        assert (store.usage.tracking(EVER).since, store.usage.tracking(EVER).days) == (first, 1)
         assert store.get([memory.id])[0].retrieval_count == 3
 
     def test_unused_is_what_nobody_recalled_pinned_said_or_changed(self, store: Store) -> None:
@@ -197,10 +197,10 @@ class UpkeepContract:
         apply(store, Noop(made["said again"].id), Edit(made["edited"].id, {"tags": ["x"]}), Delete(made["archived"].id))
         apply(store, Delete(made["restored"].id))
         apply(store, Restore(made["restored"].id))
-        assert [m.id for m in store.uses.unused("detail", late, 10)] == [made["dead"].id]
-        assert [m.id for m in store.uses.unused("decision", late, 10)] == [made["a decision"].id]
+        assert [m.id for m in store.usage.unused("detail", late, 10)] == [made["dead"].id]
+        assert [m.id for m in store.usage.unused("decision", late, 10)] == [made["a decision"].id]
         # All of them came into the store after this time, however old they are.
-        assert store.uses.unused("detail", "2025-06-01T00:00:00Z", 10) == []
+        assert store.usage.unused("detail", "2025-06-01T00:00:00Z", 10) == []
 
     def test_the_queries_that_found_any_of_some_are_known_newest_first(self, store: Store) -> None:
         one, two, other = (add(store, f"fact number {n}") for n in range(3))
@@ -209,9 +209,9 @@ class UpkeepContract:
         )
         recalled(store, two, "2026-02-03T00:00:00.000000+00:00", query="between")
         recalled(store, other, "2026-02-04T00:00:00.000000+00:00", query="of another")
-        assert store.uses.queries([one.id, two.id], 5) == ["old and new", "between"]
-        assert store.uses.queries([one.id, two.id], 1) == ["old and new"]
-        assert store.uses.queries([], 5) == []
+        assert store.usage.queries([one.id, two.id], 5) == ["old and new", "between"]
+        assert store.usage.queries([one.id, two.id], 1) == ["old and new"]
+        assert store.usage.queries([], 5) == []
 
     def test_changesets_of_a_series_name_the_first(self, store: Store) -> None:
         first = apply(store, Add(Fact(text="one")))

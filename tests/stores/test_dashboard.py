@@ -49,13 +49,13 @@ class TestPostgresStore(PicturesContract):
 
 def test_another_process_is_seen_at_once(tmp_path: Path) -> None:
     store, beside = (SqliteStore(tmp_path / "cofio.db", FixedClock()) for _ in range(2))
-    assert store.pictures.dots(Scope(), 9, 9).total == 0
-    before = store.pictures.pulse()
+    assert store.dashboard.dots(Scope(), 9, 9).total == 0
+    before = store.dashboard.pulse()
     memory = add(beside, "red green blue")
-    beside.pictures.inject([noted("2026-01-01T10:00:00")])
-    assert list(store.pictures.dots(Scope(), 9, 9).ids) == [memory.id]
-    assert store.pictures.pulse().moved(before) == ["memories", "recalls"]
-    assert [each.tokens for each in store.pictures.injected(EVER)] == [50]
+    beside.dashboard.inject([noted("2026-01-01T10:00:00")])
+    assert list(store.dashboard.dots(Scope(), 9, 9).ids) == [memory.id]
+    assert store.dashboard.pulse().moved(before) == ["memories", "recalls"]
+    assert [each.tokens for each in store.dashboard.injected(EVER)] == [50]
     store.close()
     beside.close()
 
@@ -66,9 +66,9 @@ def test_ten_thousand_dots_are_there_in_a_moment(tmp_path: Path) -> None:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     facts = [Add(Fact(text=f"What number {number} says. " * 8, project="/srv/web")) for number in range(MANY)]
     store.apply(facts, dict(enumerate(vectors)), by="test", why="many")
-    store.pictures.dots(Scope(), 1, 1)  # the first look loads the vectors
+    store.dashboard.dots(Scope(), 1, 1)  # the first look loads the vectors
     began = time.perf_counter()
-    dots = store.pictures.dots(Scope(), 20_000, 120)
+    dots = store.dashboard.dots(Scope(), 20_000, 120)
     assert time.perf_counter() - began < 2.0  # about 50 ms
     assert len(dots.ids) == dots.total == MANY
     np.testing.assert_array_equal(dots.vectors, vectors[::-1])
@@ -99,15 +99,15 @@ def test_what_is_asked_for_often_reads_an_index_and_no_table(tmp_path: Path, nam
 def test_another_tenant_is_shown_nothing_of_ours(postgres_url: str) -> None:
     ours, theirs = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("ours", "theirs"))
     try:
-        before = theirs.pictures.pulse()
+        before = theirs.dashboard.pulse()
         add(ours, "red", source="claude-code/web")
-        ours.pictures.inject([noted("2026-01-01T10:00:00")])
-        assert theirs.pictures.pulse() == before
-        assert (theirs.pictures.arrived(EVER, Scope()), theirs.pictures.done(EVER)) == ([], {})
-        assert (theirs.pictures.injected(EVER), theirs.pictures.agents(9)) == ([], [])
-        assert theirs.pictures.dots(Scope(), 9, 9).total == 0
-        assert theirs.pictures.forget_injected("2030-01-01") == 0
-        assert len(ours.pictures.injected(EVER)) == 1
+        ours.dashboard.inject([noted("2026-01-01T10:00:00")])
+        assert theirs.dashboard.pulse() == before
+        assert (theirs.dashboard.arrived(EVER, Scope()), theirs.dashboard.done(EVER)) == ([], {})
+        assert (theirs.dashboard.injected(EVER), theirs.dashboard.agents(9)) == ([], [])
+        assert theirs.dashboard.dots(Scope(), 9, 9).total == 0
+        assert theirs.dashboard.forget_injected("2030-01-01") == 0
+        assert len(ours.dashboard.injected(EVER)) == 1
     finally:
         ours.close()
         theirs.close()

@@ -225,7 +225,7 @@ def test_tenants_of_one_database_know_nothing_of_each_other(postgres_url: str) -
     assert other.domain.history("thresholds", volume().id) == [other.changeset(his.id).knowledge[0]]
     assert len(other.domain.rows("feedback", where={"about": volume().ref})) == 1
     assert one.domain.counts() == {**dict.fromkeys(TABLES, 0), "feedback": 1}
-    assert other.domain.told_by([1]) == []
+    assert other.domain.stated_by([1]) == []
     one.close()
     other.close()
 

@@ -393,11 +393,11 @@ def test_tenants_of_one_database_know_nothing_of_each_other(postgres_url: str, c
     one.keys.create(Grant(name="ada", user="ada"), digest("secret"), "cofio_s", "owner")
     assert two.keys.find(digest("secret")) is None
     assert not two.keys.any_valid()
-    assert one.carrying.identity() != two.carrying.identity()
+    assert one.snapshots.identity() != two.snapshots.identity()
     add(one, "ours")
-    assert two.carrying.counts() == (0, 0)
-    assert two.carrying.adopt_identity("another's")
-    assert not one.carrying.adopt_identity("another's")
+    assert two.snapshots.counts() == (0, 0)
+    assert two.snapshots.adopt_identity("another's")
+    assert not one.snapshots.adopt_identity("another's")
     one.close()
     two.close()
 
@@ -405,22 +405,22 @@ def test_tenants_of_one_database_know_nothing_of_each_other(postgres_url: str, c
 def test_ids_that_are_kept_free_are_given_to_nobody_of_the_tenant(postgres_url: str, clock: FixedClock) -> None:
     one, two = (PostgresStore(f"{postgres_url}?tenant={name}", clock) for name in ("one", "two"))
     before = add(one, "before")
-    last = one.carrying.reserve(50)
+    last = one.snapshots.reserve(50)
     assert last >= before.id
     assert add(one, "after").id > last + 50
-    rooms = one.carrying.room("laptop", 10)
-    assert rooms == one.carrying.room("laptop", 10) == one.carrying.room("laptop", 0)
+    rooms = one.snapshots.room("laptop", 10)
+    assert rooms == one.snapshots.room("laptop", 10) == one.snapshots.room("laptop", 0)
     ((_, offset),) = rooms
     assert add(two, "theirs").id > offset
     assert add(one, "later").id > 10 + offset
-    assert not two.carrying.adopt_identity("x")
+    assert not two.snapshots.adopt_identity("x")
     one.close()
     two.close()
 
 
 def test_a_reservation_counts_as_holding_something(store: Store) -> None:
-    store.carrying.reserve(3)
-    assert not store.carrying.adopt_identity("another's")
+    store.snapshots.reserve(3)
+    assert not store.snapshots.adopt_identity("another's")
 
 
 def test_what_is_purged_is_gone_from_the_inbox_and_from_what_shares_its_sentence(
@@ -455,8 +455,8 @@ def test_the_log_is_trimmed_bit_by_bit_and_whole(
             "INSERT INTO retrievals (tenant, memory_id, query, caller, at)"
             " SELECT 'main', 1, 'q', 'c', to_char(n, 'FM0000') || '-01-01' FROM generate_series(2000, 2024) n"
         )
-    assert store.uses.forget("2021-06-01T00:00:00Z") == 22
-    assert store.uses.forget("2021-06-01T00:00:00Z") == 0
+    assert store.usage.forget("2021-06-01T00:00:00Z") == 22
+    assert store.usage.forget("2021-06-01T00:00:00Z") == 0
     for number in receive(store, *"abcdefg"):
         store.inbox.settle(ending(number))
     assert store.inbox.forget("2100-01-01T00:00:00Z") == 7

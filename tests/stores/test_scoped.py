@@ -578,15 +578,15 @@ def test_retrievals_of_what_is_not_seen_are_not_noted(store: Store, keeper: Keep
 
 def test_pictures_are_of_what_is_seen_whoever_is_named(store: Store, keeper: Keeper, says: Says) -> None:
     mine, _ = says(ADA, "The vault opens at noon"), says(EVE, "The cellar opens at dawn")
-    pictures = ScopedStore(store, ADA).pictures
+    pictures = ScopedStore(store, ADA).dashboard
     for scope in (Scope(), Scope(viewer=EVE)):
         assert list(pictures.dots(scope, 9, 9).ids) == [mine]
         assert [each.count for each in pictures.arrived("2000-01-01", scope)] == [1]
-    assert [each.count for each in store.pictures.arrived("2000-01-01", Scope())] == [2]
+    assert [each.count for each in store.dashboard.arrived("2000-01-01", Scope())] == [2]
     before = pictures.pulse()
     keeper.as_viewer(ADA).recall("when does the vault open?", by="codex")
     assert keeper.dashboard.pulse().moved(before) == ["recalls"]
-    assert [each.prompts for each in store.pictures.injected("2000-01-01")] == [1]  # hers is the owner's to count
+    assert [each.prompts for each in store.dashboard.injected("2000-01-01")] == [1]  # hers is the owner's to count
 
 
 def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
@@ -610,7 +610,7 @@ def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
         lambda keeper: keeper.reembed(),
         lambda keeper: keeper.embed_missing(),
         lambda keeper: keeper.services.retention.apply(captures=1, retrievals=1),
-        lambda keeper: keeper.services.access.store.uses.forget("2026-01-01"),
+        lambda keeper: keeper.services.access.store.usage.forget("2026-01-01"),
         lambda keeper: keeper.services.captures.forget("2026-01-01"),
         lambda keeper: keeper.runs(),
         lambda keeper: keeper.services.maintenance.last_run("prune"),
@@ -622,9 +622,9 @@ def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
         lambda keeper: keeper.services.captures.due(),
         lambda keeper: keeper.keys(),
         lambda keeper: keeper.dashboard.agents(),
-        lambda keeper: keeper.services.access.store.pictures.done("2026-01-01"),
-        lambda keeper: keeper.services.access.store.pictures.injected("2026-01-01"),
-        lambda keeper: keeper.services.access.store.pictures.forget_injected("2026-01-01"),
+        lambda keeper: keeper.services.access.store.dashboard.done("2026-01-01"),
+        lambda keeper: keeper.services.access.store.dashboard.injected("2026-01-01"),
+        lambda keeper: keeper.services.access.store.dashboard.forget_injected("2026-01-01"),
         lambda keeper: keeper.services.shared.retrieval_log.import_recalls([]),
         lambda keeper: keeper.as_viewer(EVE),
     ],
@@ -668,7 +668,7 @@ def test_facts_are_imported_as_ones_own_and_exports_by_the_owner(keeper: Keeper)
 
 
 def test_the_stores_name_and_ids_are_not_for_a_viewer_to_give(store: Store) -> None:
-    carrying = ScopedStore(store, ADA).carrying
+    carrying = ScopedStore(store, ADA).snapshots
     for act in (lambda: carrying.adopt_identity("x"), lambda: carrying.reserve(5), lambda: carrying.room("x", 1 << 60)):
         with pytest.raises(Forbidden):
             act()
@@ -868,8 +868,8 @@ def test_a_row_cannot_name_a_memory_that_is_not_seen(keeper: Keeper, says: Says)
 def test_rows_told_by_a_memory_are_those_that_are_seen(store: Store, keeper: Keeper, says: Says) -> None:
     memory = says(None, "The vault opens at noon", visibility="global")
     put(keeper, None, flag(memory=memory, visibility="global"), flag(source="MSFT", memory=memory))
-    assert len(store.domain.told_by([memory])) == 2
-    assert [each.visibility for each in ScopedStore(store, ADA).domain.told_by([memory])] == ["global"]
+    assert len(store.domain.stated_by([memory])) == 2
+    assert [each.visibility for each in ScopedStore(store, ADA).domain.stated_by([memory])] == ["global"]
 
 
 def test_history_of_a_row_tells_of_what_may_be_seen_before_and_after(store: Store, keeper: Keeper) -> None:

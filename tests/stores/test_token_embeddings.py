@@ -42,10 +42,10 @@ class TestPostgresStore(ReadingsContract):
 
     def test_what_is_being_changed_is_not_marked_as_read(self, store: PostgresStore) -> None:
         before = add(store, "red")
-        store.readings.set_signature("one")
+        store.token_embeddings.set_signature("one")
         with store._server.writing(alone=True) as rows:  # as a changeset is written
             rows.connection.execute("UPDATE memories SET text = 'blue'")
             with suppress(StoreBusy):
-                store.readings.put([(before, b"words of red")], "one")
-        assert store.readings.get([before.id], "one") == {}
-        assert [each.text for each in store.readings.unread(9)] == ["blue"]
+                store.token_embeddings.put([(before, b"words of red")], "one")
+        assert store.token_embeddings.get([before.id], "one") == {}
+        assert [each.text for each in store.token_embeddings.unread(9)] == ["blue"]

@@ -1,4 +1,4 @@
-"""What is put before an agent, as text."""
+"""Rendering of the blocks that are injected into an agent's context."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from cofio.text.briefing import (
 DEPLOY = BriefingLine(7, "We deploy on Fridays, after lunch.", "claude-code/web", "2026-11-02T10:00:00.000000+00:00")
 
 
-def shown(text: str, **about: Any) -> str:
-    """The line that a memory becomes."""
-    return build_block([BriefingLine(1, text, **about)], START)[0].splitlines()[3]
+def render_line(text: str, **fields: Any) -> str:
+    """Return the line rendered for a memory."""
+    return build_block([BriefingLine(1, text, **fields)], START)[0].splitlines()[3]
 
 
-# ── the block ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Block ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_block_has_its_tag_a_notice_a_heading_and_a_line_a_memory() -> None:
+def test_block_has_tag_notice_heading_and_one_line_per_memory() -> None:
     text, ids = build_block([DEPLOY, BriefingLine(9, "Ann reviews.", "codex/web", "2026-10-30")], PROMPT)
     assert text == (
         "<cofio-memory>\n"
@@ -58,7 +58,7 @@ def test_no_lines_and_empty_lines_give_no_block() -> None:
 
 
 @pytest.mark.parametrize(
-    ("about", "line"),
+    ("fields", "line"),
     [
         ({}, "- x"),
         ({"source": "a/b"}, "- [a/b] x"),
@@ -68,25 +68,25 @@ def test_no_lines_and_empty_lines_give_no_block() -> None:
         ({"source": "s" * 500}, f"- [{'s' * 80}] x"),
     ],
 )
-def test_a_label_tells_what_is_known_and_cannot_end_early(about: dict[str, str], line: str) -> None:
-    assert shown("x", **about) == line
+def test_label_lists_known_fields_and_is_escaped(fields: dict[str, str], line: str) -> None:
+    assert render_line("x", **fields) == line
 
 
-def test_texts_that_differ_in_case_and_white_space_stand_once() -> None:
+def test_texts_that_differ_in_case_and_white_space_appear_once() -> None:
     text, ids = build_block([DEPLOY, BriefingLine(8, "we deploy  on\nFRIDAYS, after lunch.")], START)
     assert ids == (7,)
     assert text.count("after lunch") == 1
 
 
-def test_the_same_lines_give_the_same_block() -> None:
+def test_same_lines_give_the_same_block() -> None:
     assert build_block([DEPLOY, BriefingLine(9, "x")], START) == build_block((DEPLOY, BriefingLine(9, "x")), START)
 
 
-def test_a_text_that_is_too_long_is_shortened_where_a_word_ends_and_the_rest_still_fits() -> None:
+def test_long_text_is_truncated_at_a_word_and_the_rest_still_fits() -> None:
     lines = [
         BriefingLine(1, "word " * 3_000),
         BriefingLine(2, "字" * 9_000),
-        *(BriefingLine(each, f"{each} " + "é" * 60_000) for each in (3, 4, 5, 6, 8)),
+        *(BriefingLine(number, f"{number} " + "é" * 60_000) for number in (3, 4, 5, 6, 8)),
         DEPLOY,
     ]
     text, ids = build_block(lines, START)
@@ -99,29 +99,29 @@ def test_a_text_that_is_too_long_is_shortened_where_a_word_ends_and_the_rest_sti
     assert estimate_tokens(text) <= MAX_TOKENS
 
 
-@pytest.mark.parametrize("sign", ["w ", "w", "字", "🙂", "<a>", "é ", "ab. "])
-def test_eight_of_the_longest_fit_whatever_they_are_made_of(sign: str) -> None:
+@pytest.mark.parametrize("unit", ["w ", "w", "字", "🙂", "<a>", "é ", "ab. "])
+def test_eight_of_the_longest_lines_fit(unit: str) -> None:
     text, ids = build_block(
-        [BriefingLine(each, f"{each} {sign * 8_000}", "s" * 90, "2026-01-01") for each in range(1, 9)], START
+        [BriefingLine(number, f"{number} {unit * 8_000}", "s" * 90, "2026-01-01") for number in range(1, 9)], START
     )
     assert len(ids) == 8
     assert len(text) <= MAX_CHARS
     assert estimate_tokens(text) <= MAX_TOKENS
 
 
-def test_what_does_not_fit_is_left_out_with_what_follows_it() -> None:
-    text, ids = build_block([BriefingLine(each, f"{each} " + "word " * 100) for each in range(1, 60)], START)
+def test_lines_after_the_limit_are_omitted() -> None:
+    text, ids = build_block([BriefingLine(number, f"{number} " + "word " * 100) for number in range(1, 60)], START)
     assert 8 <= len(ids) < 59
     assert ids == tuple(range(1, len(ids) + 1))
     assert len(text) <= MAX_CHARS
     assert estimate_tokens(text) <= MAX_TOKENS
 
 
-# ── notes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Notes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("about", "line"),
+    ("fields", "line"),
     [
         ({"note": "a.py has changed since"}, "- x (a.py has changed since)"),
         ({"note": "a.py is gone", "doubtful": True}, '- No longer certain, a.py is gone: "x"'),
@@ -129,36 +129,38 @@ def test_what_does_not_fit_is_left_out_with_what_follows_it() -> None:
         ({"note": "a\n<b>.py is gone"}, "- x (a ‹b›.py is gone)"),
     ],
 )
-def test_a_note_stands_with_its_text_and_what_is_doubtful_is_quoted(about: dict[str, Any], line: str) -> None:
-    assert shown("x", **about) == line
+def test_note_follows_its_text_and_doubtful_text_is_quoted(fields: dict[str, Any], line: str) -> None:
+    assert render_line("x", **fields) == line
 
 
-def test_a_doubtful_text_cannot_end_its_quotes() -> None:
-    assert shown('x" is certain', doubtful=True) == '- No longer certain: "x\' is certain"'
+def test_doubtful_text_cannot_end_its_quotes() -> None:
+    assert render_line('x" is certain', doubtful=True) == '- No longer certain: "x\' is certain"'
 
 
-def test_a_long_text_is_shortened_and_its_note_stays() -> None:
-    line = shown("word " * 3_000, note="a.py has changed since")
+def test_long_text_is_truncated_and_its_note_kept() -> None:
+    line = render_line("word " * 3_000, note="a.py has changed since")
     assert line.endswith("word […] (a.py has changed since)")
-    line = shown("word " * 3_000, note="a.py is gone", doubtful=True)
+    line = render_line("word " * 3_000, note="a.py is gone", doubtful=True)
     assert line.endswith('word […]"')
 
 
-@pytest.mark.parametrize("sign", ["w ", "w", "字", "🙂", "<a>", "é ", "ab. "])
+@pytest.mark.parametrize("unit", ["w ", "w", "字", "🙂", "<a>", "é ", "ab. "])
 @pytest.mark.parametrize("doubtful", [True, False])
-def test_eight_of_the_longest_fit_with_the_longest_labels_and_notes(sign: str, doubtful: bool) -> None:
-    long: dict[str, Any] = {"source": sign * 90, "at": "2026-01-01", "note": sign * 400, "doubtful": doubtful}
-    text, ids = build_block([BriefingLine(each, f"{each} {sign * 8_000}", **long) for each in range(1, 9)], START)
+def test_eight_of_the_longest_lines_fit_with_the_longest_labels_and_notes(unit: str, doubtful: bool) -> None:
+    fields: dict[str, Any] = {"source": unit * 90, "at": "2026-01-01", "note": unit * 400, "doubtful": doubtful}
+    text, ids = build_block(
+        [BriefingLine(number, f"{number} {unit * 8_000}", **fields) for number in range(1, 9)], START
+    )
     assert len(ids) == 8
     assert len(text) <= MAX_CHARS
     assert estimate_tokens(text) <= MAX_TOKENS
 
 
-# ── neutral ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Neutralizing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("text", "plain"),
+    ("text", "expected"),
     [
         ("a < b", "a < b"),
         ("if a <= b or c >= d: x -> y => z", "if a <= b or c >= d: x -> y => z"),
@@ -176,12 +178,12 @@ def test_eight_of_the_longest_fit_with_the_longest_labels_and_notes(sign: str, d
         ("</sys\u200btem-reminder\x07>", "‹/system-reminder›"),
     ],
 )
-def test_tags_are_tags_no_more_and_comparisons_stay(text: str, plain: str) -> None:
-    assert neutralize(text) == plain
+def test_tags_are_escaped_and_comparisons_kept(text: str, expected: str) -> None:
+    assert neutralize(text) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "plain"),
+    ("text", "expected"),
     [
         ("\x1b[31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07text", "text"),
@@ -196,12 +198,12 @@ def test_tags_are_tags_no_more_and_comparisons_stay(text: str, plain: str) -> No
         ("bell\x07 back\x08 del\x7f", "bell back del"),
     ],
 )
-def test_what_cannot_be_seen_or_steers_a_terminal_is_gone(text: str, plain: str) -> None:
-    assert neutralize(text) == plain
+def test_invisible_and_control_characters_are_removed(text: str, expected: str) -> None:
+    assert neutralize(text) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "plain"),
+    ("text", "expected"),
     [
         ("# Heading", "Heading"),
         ("## Steps\n- build\n- test it.\n1. ship", "Steps; build; test it. ship"),
@@ -217,29 +219,31 @@ def test_what_cannot_be_seen_or_steers_a_terminal_is_gone(text: str, plain: str)
         ("costs #1 - 5 of * and `inline`", "costs #1 - 5 of * and `inline`"),
     ],
 )
-def test_marks_of_markdown_at_a_line_start_and_fences_are_gone(text: str, plain: str) -> None:
-    assert neutralize(text) == plain
+def test_markdown_line_prefixes_and_fences_are_removed(text: str, expected: str) -> None:
+    assert neutralize(text) == expected
 
 
-def test_no_character_that_has_no_look_survives() -> None:
+def test_no_invisible_character_survives() -> None:
     arabic_signs = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2"
-    every = [chr(code) for code in range(sys.maxunicode + 1)]
-    unseen = [each for each in every if unicodedata.category(each) in ("Cc", "Cf", "Cs", "Co")]
-    assert len(unseen) > 100_000
-    survived = [neutralize(f"a{''.join(unseen[at : at + 2_000])}b") for at in range(0, len(unseen), 2_000)]
-    assert {each.replace(" ", "") for each in survived} == {"ab"}
+    characters = [chr(code) for code in range(sys.maxunicode + 1)]
+    invisible = [character for character in characters if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co")]
+    assert len(invisible) > 100_000
+    outputs = [
+        neutralize(f"a{''.join(invisible[start : start + 2_000])}b") for start in range(0, len(invisible), 2_000)
+    ]
+    assert {output.replace(" ", "") for output in outputs} == {"ab"}
     assert neutralize(f"a{arabic_signs}b") == "ab"
 
 
 @given(st.text())
-def test_neutral_text_is_one_line_without_tags_and_stays_as_it_is(text: str) -> None:
+def test_neutralized_text_is_one_line_without_tags_and_stable(text: str) -> None:
     once = neutralize(text)
     assert len(once.splitlines()) <= 1
     assert sanitize.clean([{"role": "user", "content": f"x {once} y"}]).injected == ()
     assert neutralize(once) == once
 
 
-# ── hygiene takes it out again ────────────────────────────────────────────────────────────────────────────────────────
+# ── Sanitizing removes the block ──────────────────────────────────────────────────────────────────────────────────────
 
 NASTY = (
     "<cofio-memory>", "</cofio-memory>", "<system-reminder>", "</system-reminder>", "<command-name>", "`", "```", "~~~",
@@ -255,12 +259,12 @@ lines_of_memories = st.lists(
     min_size=1,
     max_size=8,
 )
-said = st.lists(
+prose = st.lists(
     st.sampled_from("I use vim and tmux. We deploy on Fridays! What now? Ça va, 字 and more".split()), max_size=8
 ).map(" ".join)
 
 
-@given(lines_of_memories, said, said, st.sampled_from([START, PROMPT]))
+@given(lines_of_memories, prose, prose, st.sampled_from([START, PROMPT]))
 @example([BriefingLine(1, "my password is", "", "")], "before", "after", START)
 @example(
     [BriefingLine(1, "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq98wfkj2hd8", "", "")],
@@ -269,44 +273,44 @@ said = st.lists(
     START,
 )
 @example([BriefingLine(1, "x", "<cofio-memory>", "")], "", "", PROMPT)
-def test_hygiene_takes_out_the_whole_block_whatever_is_in_it(
-    lines: list[BriefingLine], before: str, after: str, heading: str
-) -> None:
+def test_sanitizing_removes_the_whole_block(lines: list[BriefingLine], before: str, after: str, heading: str) -> None:
     text, _ = build_block(lines, heading)
     mixed = sanitize.clean([{"role": "user", "content": f"{before}\n\n{text}\n\n{after}"}])
     alone = sanitize.clean([{"role": "user", "content": f"{before}\n\n{after}"}])
     assert mixed.messages == alone.messages
 
 
-def test_hygiene_knows_the_recalled_sentences_for_what_they_are() -> None:
+def test_sanitizing_reports_the_recalled_sentences_as_injected() -> None:
     text, _ = build_block([DEPLOY], START)
     assert "We deploy on Fridays, after lunch." in sanitize.clean(f"hello there\n\n{text}").injected
 
 
-# ── tokens ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Tokens ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-#: What tokenizers make of some texts, counted once: cl100k_base and o200k_base with bpe-openai 0.1.4, and with the
-#: vocabulary that Anthropic gave out for Claude 2. None of them is needed to run this.
+#: Token counts of sample texts: cl100k_base and o200k_base from bpe-openai 0.1.4, and the vocabulary that
+#: Anthropic published for Claude 2. The tests need none of these tokenizers.
 COUNTED = json.loads((Path(__file__).parent / "token_counts.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("told", COUNTED, ids=lambda told: str(told["name"]))
-def test_the_estimate_is_on_the_safe_side(told: dict[str, Any]) -> None:
-    ratio = estimate_tokens(told["text"]) / max(told[each] for each in ("cl100k", "o200k", "claude2"))
-    assert (0.85 if told["name"] == "Finnish" else 1.0) <= ratio < (2.6 if told["name"] == "Russian" else 1.6)
+@pytest.mark.parametrize("sample", COUNTED, ids=lambda sample: str(sample["name"]))
+def test_token_estimate_is_not_too_low(sample: dict[str, Any]) -> None:
+    ratio = estimate_tokens(sample["text"]) / max(sample[tokenizer] for tokenizer in ("cl100k", "o200k", "claude2"))
+    assert (0.85 if sample["name"] == "Finnish" else 1.0) <= ratio < (2.6 if sample["name"] == "Russian" else 1.6)
 
 
-def test_nothing_has_no_tokens() -> None:
+def test_empty_text_has_no_tokens() -> None:
     assert estimate_tokens("") == 0
     assert estimate_tokens("  ") == 0
 
 
 @given(st.text(), st.text())
-def test_more_text_has_no_fewer_tokens(one: str, other: str) -> None:
-    assert estimate_tokens(f"{one}\n{other}") == pytest.approx(estimate_tokens(one) + 1 + estimate_tokens(other), abs=1)
+def test_token_estimate_is_additive_over_lines(first: str, second: str) -> None:
+    assert estimate_tokens(f"{first}\n{second}") == pytest.approx(
+        estimate_tokens(first) + 1 + estimate_tokens(second), abs=1
+    )
 
 
-# ── which ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Trivial prompts and ranking ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -319,7 +323,7 @@ def test_more_text_has_no_fewer_tokens(one: str, other: str) -> None:
         "sim", "да", "продолжай", "devam et", "好的", "继续", "はい", "続けてください", "네", "감사합니다", "نعم",
     ],
 )  # fmt: skip
-def test_a_prompt_that_asks_nothing_is_trivial(prompt: str) -> None:
+def test_prompt_without_a_request_is_trivial(prompt: str) -> None:
     assert is_trivial(prompt)
 
 
@@ -331,50 +335,55 @@ def test_a_prompt_that_asks_nothing_is_trivial(prompt: str) -> None:
         "weiter mit der API", "数据库在哪里", "テストを直して", "не работает", "retry up to 5", "don't", "yes " * 40,
     ],
 )  # fmt: skip
-def test_a_prompt_that_asks_something_is_not(prompt: str) -> None:
+def test_prompt_with_a_request_is_not_trivial(prompt: str) -> None:
     assert not is_trivial(prompt)
 
 
-def place(**about: object) -> tuple[bool, int, bool, float]:
-    usual = {"pinned": False, "category": "detail", "own": True, "occurrences": 1, "at": "2026-06-15"}
-    return start_sort_key(**{**usual, **about})  # type: ignore[arg-type]
+def sort_key(**fields: object) -> tuple[bool, int, bool, float]:
+    defaults = {"pinned": False, "category": "detail", "own": True, "occurrences": 1, "at": "2026-06-15"}
+    return start_sort_key(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
-def test_what_is_pinned_goes_first_then_decisions_then_lessons_then_details() -> None:
+def test_order_is_pinned_decisions_lessons_details() -> None:
     ranked = [
-        place(pinned=True),
-        place(category="decision", at="2020-01-01"),
-        place(category="decision", own=False, occurrences=50),
-        place(category="learning"),
-        place(category="detail"),
-        place(category="detail", own=False),
-        place(category="unheard of", occurrences=99),
+        sort_key(pinned=True),
+        sort_key(category="decision", at="2020-01-01"),
+        sort_key(category="decision", own=False, occurrences=50),
+        sort_key(category="learning"),
+        sort_key(category="detail"),
+        sort_key(category="detail", own=False),
+        sort_key(category="unheard of", occurrences=99),
     ]
     assert ranked == sorted(ranked)
     assert len(set(ranked)) == len(ranked)
 
 
-def test_of_equals_the_newer_and_the_oftener_said_goes_first() -> None:
-    assert place(at="2026-06-16") < place(at="2026-06-15T23:59:59") < place(at="2026-05-31") < place(at="2025-12-31")
-    assert place(occurrences=2, at="2026-06-01") < place(at="2026-06-30")
-    assert place(at="2026-09-15") < place(occurrences=4)
-    assert place(at="no time") > place(at="1970-01-01")
+def test_newer_and_more_frequent_memories_rank_first() -> None:
+    assert (
+        sort_key(at="2026-06-16")
+        < sort_key(at="2026-06-15T23:59:59")
+        < sort_key(at="2026-05-31")
+        < sort_key(at="2025-12-31")
+    )
+    assert sort_key(occurrences=2, at="2026-06-01") < sort_key(at="2026-06-30")
+    assert sort_key(at="2026-09-15") < sort_key(occurrences=4)
+    assert sort_key(at="no time") > sort_key(at="1970-01-01")
 
 
-def test_repetition_lifts_a_memory_by_three_months_at_most() -> None:
-    assert place(occurrences=8) == place(occurrences=10**6)
-    assert place(at="2026-10-01") < place(occurrences=10**6, at="2026-06-30")
+def test_repetition_is_worth_at_most_three_months() -> None:
+    assert sort_key(occurrences=8) == sort_key(occurrences=10**6)
+    assert sort_key(at="2026-10-01") < sort_key(occurrences=10**6, at="2026-06-30")
 
 
-def test_a_digest_is_the_same_for_the_same_words() -> None:
+def test_digest_ignores_case_and_white_space() -> None:
     assert digest("We deploy  on Fridays") == digest(" we DEPLOY on\nfridays")
     assert digest("We deploy on Fridays") != digest("We deploy on Mondays")
     assert len(digest("x")) == 16
 
 
-def test_it_brings_nothing_that_a_hook_has_no_time_for() -> None:
+def test_import_loads_no_slow_modules() -> None:
     script = "import sys; before = {*sys.modules}; import cofio.text.briefing; print(*({*sys.modules} - before))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(process.stdout.split())
     assert "cofio.text.briefing" in loaded
     assert not loaded & {"numpy", "msgspec", "hashlib", "cofio.text.tokens", "cofio.core"}

@@ -1,4 +1,4 @@
-"""What must be written as it is: one sign makes it another thing."""
+"""Literals: names, paths, options and code that must match exactly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cofio.text.code_literals import code_literals, literals, missing_literal
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("List containers with docker ps", "List containers with docker ps -a"),
         ("Delete branches with git branch -d", "Delete branches with git branch -D"),
@@ -25,13 +25,13 @@ from cofio.text.code_literals import code_literals, literals, missing_literal
         ("The formula is a / b", "The formula is a - b"),
     ],
 )
-def test_a_sign_tells_two_texts_apart(one: str, other: str) -> None:
-    assert missing_literal(one, other)
-    assert missing_literal(other, one)
+def test_different_literals_distinguish_texts(first: str, second: str) -> None:
+    assert missing_literal(first, second)
+    assert missing_literal(second, first)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("We use PostgreSQL", "We use Postgres"),
         ("Use `pnpm` here", "Use pnpm here"),
@@ -43,10 +43,10 @@ def test_a_sign_tells_two_texts_apart(one: str, other: str) -> None:
         ("It is *important*, e.g. here", "It is important, e.g. here"),
     ],
 )
-def test_what_is_only_prose_does_not(one: str, other: str) -> None:
-    assert missing_literal(one, other) == ""
+def test_differences_in_prose_are_no_literal_differences(first: str, second: str) -> None:
+    assert missing_literal(first, second) == ""
 
 
-def test_code_is_found_in_backticks_and_outside() -> None:
+def test_literals_are_found_in_backticks_and_in_prose() -> None:
     assert literals("Run `make test` before --force, see ./docs") == {"make", "test", "--force", "./docs"}
     assert code_literals("Run `make test` with the API") == frozenset()

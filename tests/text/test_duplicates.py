@@ -1,4 +1,4 @@
-"""What may be taken for a repetition, and what never."""
+"""Duplicate detection: which texts count as duplicates and which never do."""
 
 from __future__ import annotations
 
@@ -52,39 +52,39 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_texts_that_differ_in_what_matters_are_never_one(one: str, other: str) -> None:
-    assert find_conflict(one, other)
+@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+def test_texts_with_a_relevant_difference_are_not_duplicates(first: str, second: str) -> None:
+    assert find_conflict(first, second)
     for cosine in (0.90, 0.96, 1.0):
-        assert difference_reason(one, other, cosine)
-        assert difference_reason(other, one, cosine)
+        assert difference_reason(first, second, cosine)
+        assert difference_reason(second, first, cosine)
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
-def test_texts_that_differ_in_form_alone_are_one(one: str, other: str) -> None:
-    assert content_words(one) == content_words(other)
-    assert difference_reason(one, other, 0.9) == ""
+@pytest.mark.parametrize(("first", "second"), SAME)
+def test_texts_that_differ_in_form_only_are_duplicates(first: str, second: str) -> None:
+    assert content_words(first) == content_words(second)
+    assert difference_reason(first, second, 0.9) == ""
 
 
-def test_other_words_may_say_the_same_only_when_almost_identical_in_meaning() -> None:
-    one, other = "kids play in the yard", "children play in the yard"
-    assert difference_reason(one, other, 0.96) == ""
-    assert "in other words" in difference_reason(one, other, 0.94)
+def test_paraphrase_is_a_duplicate_only_at_high_similarity() -> None:
+    first, second = "kids play in the yard", "children play in the yard"
+    assert difference_reason(first, second, 0.96) == ""
+    assert "in other words" in difference_reason(first, second, 0.94)
 
 
-def test_what_says_more_is_not_a_repetition() -> None:
+def test_text_with_more_content_is_not_a_duplicate() -> None:
     old, new = "we deploy with flags", "we deploy with flags behind approval"
     assert "adds: behind, approval" in difference_reason(new, old, 0.99)
     assert difference_reason(old, new, 0.99) == ""
 
 
-def test_long_texts_are_one_only_word_for_word() -> None:
+def test_long_texts_are_duplicates_only_when_identical() -> None:
     text = "word " * LONG
     assert difference_reason(text, text + "and the end differs", 1.0)
     assert difference_reason(text, text.upper(), 1.0) == ""
 
 
-def test_numbers_keep_their_sign_and_what_they_count() -> None:
+def test_find_numbers_keeps_signs_and_units() -> None:
     assert find_numbers("5,000 items of 1.5 at 10:30, -5 degrees and two replicas") == [
         "5000 item",
         "1.5",
@@ -94,14 +94,14 @@ def test_numbers_keep_their_sign_and_what_they_count() -> None:
     ]
 
 
-def test_names_are_read_as_written() -> None:
-    found = find_names("We moved from MySQL to Postgres in web-2 and src/app.py. Then it rained on auth-api.")
-    assert found == ["mysql", "postgres", "web-2", "src/app.py", "auth-api"]
+def test_find_names_returns_names_as_written() -> None:
+    names = find_names("We moved from MySQL to Postgres in web-2 and src/app.py. Then it rained on auth-api.")
+    assert names == ["mysql", "postgres", "web-2", "src/app.py", "auth-api"]
 
 
 @given(st.text(), st.text(), st.floats(0, 1))
-def test_any_two_texts_can_be_compared(one: str, other: str, cosine: float) -> None:
-    assert bool(find_conflict(one, other)) == bool(find_conflict(other, one))
-    assert find_conflict(one, one) == ""
-    assert difference_reason(one, one, cosine) == ""
-    difference_reason(one, other, cosine)
+def test_any_two_texts_can_be_compared(first: str, second: str, cosine: float) -> None:
+    assert bool(find_conflict(first, second)) == bool(find_conflict(second, first))
+    assert find_conflict(first, first) == ""
+    assert difference_reason(first, first, cosine) == ""
+    difference_reason(first, second, cosine)

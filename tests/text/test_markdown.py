@@ -81,4 +81,4 @@ def test_every_word_is_in_a_block_and_blocks_are_in_order(text: str) -> None:
     assert len(lines) == text.count("\n") + 1
     inside = {number for block in blocks for number in range(block.start, block.end)}
     assert all(number in inside for number, line in enumerate(lines) if "a" in line or "b" in line)
-    assert all(one.end <= other.start for one, other in pairwise(blocks))
+    assert all(first.end <= second.start for first, second in pairwise(blocks))

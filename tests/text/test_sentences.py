@@ -1,4 +1,4 @@
-"""Where sentences end, and what kind each one is."""
+"""Sentence splitting and classification."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from cofio.text.sentences import LONGEST, capitalised, is_code, is_hypothetical,
         ("", []),
     ],
 )
-def test_a_text_falls_into_its_sentences(text: str, sentences: list[str]) -> None:
+def test_text_is_split_into_sentences(text: str, sentences: list[str]) -> None:
     assert split(text) == sentences
 
 
-def test_what_runs_on_is_cut_and_nothing_of_it_is_lost() -> None:
+def test_overlong_text_is_cut_without_loss() -> None:
     text = "word " * 1_000
     pieces = split(text)
     assert max(map(len, pieces)) <= LONGEST
@@ -53,28 +53,28 @@ def test_what_runs_on_is_cut_and_nothing_of_it_is_lost() -> None:
 
 
 @given(st.text())
-def test_any_text_has_sentences_that_are_words_of_it(text: str) -> None:
+def test_sentences_are_bounded_stripped_lines(text: str) -> None:
     for sentence in split(text):
         assert 0 < len(sentence) <= LONGEST
         assert sentence == sentence.strip()
         assert "\n" not in sentence
 
 
-def test_a_name_that_is_written_small_stays_small() -> None:
-    told = ["use tabs", "pnpm is fast", "iOS is there", "app.py starts it", "i see", "über alles"]
-    assert [capitalised(each) for each in told] == [
+def test_capitalizing_keeps_names_written_in_lower_case() -> None:
+    texts = ["use tabs", "pnpm is fast", "iOS is there", "app.py starts it", "i see", "über alles"]
+    assert [capitalised(text) for text in texts] == [
         "Use tabs", "pnpm is fast", "iOS is there", "app.py starts it", "I see", "Über alles",
     ]  # fmt: skip
 
 
-def test_a_question_is_known_without_its_mark() -> None:
+def test_question_is_recognized_without_question_mark() -> None:
     assert all(
         map(is_question, ["Why?", 'is it "red"?"', "should we use tabs", "ok so how do I run it", "can you help"])
     )
     assert not any(map(is_question, ["We use tabs", "Do not use tabs", "When deploying, always tag", "Whatever works"]))
 
 
-def test_what_is_not_stated_is_supposed() -> None:
+def test_hypothetical_statements_are_recognized() -> None:
     assert all(
         map(
             is_hypothetical, ["if ", "I wonder whether ", "he said ", "is it true? ", 'the sign reads "', "instead of "]
@@ -83,8 +83,8 @@ def test_what_is_not_stated_is_supposed() -> None:
     assert not any(map(is_hypothetical, ["", "in our tests ", "last year ", 'the "fast" one: ']))
 
 
-def test_code_is_told_from_prose() -> None:
+def test_code_is_distinguished_from_prose() -> None:
     code = ["x = 1", "foo();", "import os", "</div>", "<a_b>", "ValueError: no", '"a": 1', "const a = b", "{", "a::b"]
     prose = ["We use `a = b` here", "I import cars from Italy", "He returned", "A/B tests (both)", "Why not: because"]
-    assert [each for each in code if not is_code(each)] == []
-    assert [each for each in prose if is_code(each)] == []
+    assert [line for line in code if not is_code(line)] == []
+    assert [line for line in prose if is_code(line)] == []

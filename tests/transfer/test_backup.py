@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(path: Path) -> Iterator[SqliteStore]:
     store = opened(path)
-    store.carrying.identity()
+    store.snapshots.identity()
     fill(store)
     yield store
     store.close()

@@ -110,7 +110,7 @@ def test_a_copy_is_exported_byte_for_byte_with_name_and_vectors(source: Store, t
     assert exported(target, vectors=True) == lines
     assert (told.memories, told.added, told.changed, told.removed, told.known) == (len(lines) - 1, told.added, 0, 0, 0)
     assert told.added == told.memories > 5
-    assert told.store == target.carrying.identity() == source.carrying.identity()
+    assert told.store == target.snapshots.identity() == source.snapshots.identity()
     assert told.embedder == target.stats()["embedder"] == source.stats()["embedder"]
     assert len(told.digest) == 64
 
@@ -135,14 +135,14 @@ def test_episodes_come_along_and_follow(source: Store, target: Store, monkeypatc
     made = [episode(source, f"We met at harbour{each}.", "I see.", turn=str(each)) for each in range(5)]
     _embed_passages(source)
     assert copy(source, target).episodes == 5
-    assert target.carrying.episodes(0, 10) == source.carrying.episodes(0, 10)
+    assert target.snapshots.episodes(0, 10) == source.snapshots.episodes(0, 10)
     assert by_words(target, "harbour3") == [made[3].id]
     assert target.episodes.get([made[3].id])[0].capture is None
     source.episodes.remove([made[0].id, made[4].id])
     late = episode(source, "We met at the lighthouse.")
     told = copy(source, target)
     assert told.episodes == 4
-    assert target.carrying.episodes(0, 10) == source.carrying.episodes(0, 10)
+    assert target.snapshots.episodes(0, 10) == source.snapshots.episodes(0, 10)
     assert by_words(target, "harbour0") == by_words(target, "harbour4") == []
     assert by_words(target, "lighthouse") == [late.id]
     assert episode(target, "A turn of its own.").id > late.id
@@ -159,7 +159,7 @@ def test_a_copy_is_a_series_that_says_so_and_can_be_taken_back(
     copy(source, target, by="tester")
     done = target.changesets(100)
     assert len(done) > 2
-    assert {(each.by, each.why) for each in done} == {("tester", f"copy of store {source.carrying.identity()}")}
+    assert {(each.by, each.why) for each in done} == {("tester", f"copy of store {source.snapshots.identity()}")}
     assert {each.part_of for each in done[:-1]} == {done[-1].id}
     for each in done:
         undo(target, each.id)
@@ -206,7 +206,7 @@ def test_an_empty_store_is_copied_too(pair: tuple[Make, Make]) -> None:
     source, target = pair[0](), pair[1]()
     assert copy(source, target).memories == 0
     fill(source)
-    assert copy(source, target).added == source.carrying.counts()[0]
+    assert copy(source, target).added == source.snapshots.counts()[0]
 
 
 def test_a_copy_can_be_copied_on(source: Store, pair: tuple[Make, Make]) -> None:
@@ -243,17 +243,17 @@ def test_whatever_memories_there_are_the_copy_has_them(history: list[Adopt]) -> 
 @pytest.mark.parametrize("batches", [0, 1, 2])
 def test_a_copy_that_was_stopped_goes_on(source: Store, target: Store, batches: int) -> None:
     stopped(source, target, batches)
-    assert target.carrying.counts()[0] == 3 * batches
+    assert target.snapshots.counts()[0] == 3 * batches
     told = copy(source, target)
     assert (told.known, told.added) == (3 * batches, told.memories - 3 * batches)
     assert exported(target, vectors=True) == exported(source, vectors=True)
-    parts = target.carrying.parts(min(changeset.id for changeset in target.changesets(100)))
+    parts = target.snapshots.parts(min(changeset.id for changeset in target.changesets(100)))
     assert len(parts) == len(target.changesets(100))
 
 
 def test_what_changed_at_the_source_since_is_brought_anew(source: Store, target: Store) -> None:
     stopped(source, target, 2)
-    ids = [row.memory.id for row in target.carrying.rows(0, 100)]
+    ids = [row.memory.id for row in target.snapshots.rows(0, 100)]
     apply(source, Edit(ids[0], {"text": "said otherwise"}))
     source.note([Retrieval(ids[1], "q", "cli", to_utc_iso("2026-05-01"))])
     apply(source, Noop(ids[2], Occurrence("bob", "s-9", to_utc_iso("2026-05-01"))))
@@ -335,7 +335,7 @@ def test_a_copy_is_not_copied_back_over_the_store_that_it_came_from(source: Stor
 
 
 def test_somebody_who_writes_into_the_copy_is_noticed(source: Store, target: Store) -> None:
-    number = source.carrying.counts()[0]
+    number = source.snapshots.counts()[0]
 
     def meanwhile(done: int) -> None:
         if done == number:

@@ -74,7 +74,7 @@ def test_ids_that_collide_are_new_here_and_links_follow(make: Make) -> None:
     for text, memory in theirs.items():
         here = ours[text]
         assert here.id > own[-1].id
-        assert here.origin == (memory.origin or f"{one.carrying.identity()}/{memory.id}")
+        assert here.origin == (memory.origin or f"{one.snapshots.identity()}/{memory.id}")
         for theirs_link, link in ((memory.supersedes, here.supersedes), (memory.superseded_by, here.superseded_by)):
             assert (one.get([theirs_link])[0].text if theirs_link else None) == (
                 two.get([link])[0].text if link else None
@@ -364,11 +364,11 @@ def test_lines_that_can_be_read_only_once_are_refused(make: Make) -> None:
 def test_a_dry_run_tells_the_same_and_changes_nothing(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    own = two.carrying.identity()
+    own = two.snapshots.identity()
     told = imported(two, exported(one), dry_run=True)
     assert (told.added, told.changesets, told.dry_run) == (8, 0, True)
-    assert two.carrying.identity() == own
-    assert two.carrying.reserve(0) == 0
+    assert two.snapshots.identity() == own
+    assert two.snapshots.reserve(0) == 0
     assert two.changesets(10) == []
 
 
@@ -463,7 +463,7 @@ def test_two_that_import_the_same_at_once_bring_it_once(tmp_path: Path) -> None:
 
     def meanwhile(texts: Sequence[str]) -> Matrix:
         first.set_signature(SIGNATURE)
-        if not first.carrying.counts()[0]:
+        if not first.snapshots.counts()[0]:
             imported(second, lines)  # another process does it while this one embeds
         return embed(texts)
 

@@ -123,7 +123,7 @@ def test_an_export_without_rows_is_as_it_always_was(make: Make) -> None:
     put(store, DeleteRow("thresholds", "aapl.volume.above"))
     header = json.loads(exported(store)[0])
     assert header == {
-        "cofio": "export", "version": 1, "store": store.carrying.identity(), "memories": 1, "last_id": 1
+        "cofio": "export", "version": 1, "store": store.snapshots.identity(), "memories": 1, "last_id": 1
     }  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def test_rows_alone_make_a_round_trip_too(make: Make) -> None:
     lines = exported(one)
     assert imported(two, lines).rows_added == 2
     assert exported(two) == lines
-    assert two.carrying.identity() == one.carrying.identity()
+    assert two.snapshots.identity() == one.snapshots.identity()
 
 
 def test_importing_twice_changes_nothing(make: Make) -> None:
@@ -182,7 +182,7 @@ def test_rows_are_linked_to_the_memories_that_say_them_here(make: Make) -> None:
     [told] = [row for row in rows(two).values() if isinstance(row, Claim) and row.memory]
     assert told.memory != memory
     assert two.get([told.memory or 0])[0].text == "Flag AAPL if volume exceeds 5M"
-    assert [row.ref for row in two.domain.told_by([told.memory or 0])] == [told.ref]
+    assert [row.ref for row in two.domain.stated_by([told.memory or 0])] == [told.ref]
 
 
 def test_a_link_to_what_does_not_come_along_is_dropped(make: Make) -> None:
@@ -393,7 +393,7 @@ def test_a_copy_has_the_same_rows(make: Make, monkeypatch: pytest.MonkeyPatch) -
     assert (told.memories, told.knowledge) == (2, 6)
     assert rows(two) == rows(one)
     assert exported(two) == exported(one)
-    assert [row.memory for row in two.domain.told_by([memory]) if isinstance(row, Claim)] == [memory]
+    assert [row.memory for row in two.domain.stated_by([memory]) if isinstance(row, Claim)] == [memory]
     assert two.domain.naming(["btc"]) == one.domain.naming(["btc"])
 
 
@@ -450,7 +450,7 @@ def test_a_row_that_differs_is_found_when_everything_is_read_back(monkeypatch: p
     real = two.apply
 
     def lossy(*given: Any, knowledge: Any = (), **how: Any) -> Changeset:
-        some = [replace(each, known=replace(each.known, place="")) for each in knowledge]
+        some = [replace(each, row=replace(each.row, place="")) for each in knowledge]
         return real(*given, knowledge=some, **how)
 
     monkeypatch.setattr(two, "apply", lossy)
@@ -462,8 +462,8 @@ def test_an_import_into_a_store_that_knows_rows_leaves_its_name(make: Make) -> N
     one, two = make(), make()
     know(one)
     put(two, flag(source="MSFT"))
-    name = two.carrying.identity()
+    name = two.snapshots.identity()
     imported(two, exported(one))
-    assert two.carrying.identity() == name
+    assert two.snapshots.identity() == name
     assert len(rows(two)) == 7
     assert len(everything(two)) == 2

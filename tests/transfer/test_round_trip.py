@@ -68,7 +68,7 @@ def test_a_line_has_every_field_of_the_memory_and_no_time_of_export(make: Make) 
     assert header == {
         "cofio": "export",
         "version": 1,
-        "store": store.carrying.identity(),
+        "store": store.snapshots.identity(),
         "memories": len(lines),
         "last_id": lines[-1]["id"],
     }
@@ -122,7 +122,7 @@ def test_an_import_undone_leaves_the_export_as_it_was_and_redone_brings_it_back(
     keeper = Keeper(two, EMBEDDER, FixedClock())
     undone = keeper.undo(told.first)
     assert exported(two, vectors=True) == before
-    assert len(two.carrying.parts(undone.id)) == 3
+    assert len(two.snapshots.parts(undone.id)) == 3
     keeper.undo(undone.id)
     assert [memory.text for memory in everything(two)] == with_it
     assert two.nearest(vector("Nobody needs this"), 1, Scope(include_archived=True))[0].score > 0.99

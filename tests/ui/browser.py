@@ -1,6 +1,7 @@
-"""The browser of the tests: the Chromium or Chrome of this machine, driven as a person would.
+"""The browser of the tests: the installed Chromium or Chrome.
 
-python -m tests.ui.browser    # tells where it is, or what is missing
+python -m tests.ui.browser    # print its path, or what is missing
+
 """
 
 from __future__ import annotations
@@ -23,40 +24,40 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-NEEDED = (
+REQUIREMENT = (
     "The tests of the pages need Chromium or Chrome (Debian: apt-get install chromium; Ubuntu: Google Chrome's own "
     "package; macOS: brew install --cask google-chrome)."
 )
 
 
 class Missing(Exception):
-    """There is no browser on this machine."""
+    """No browser is installed."""
 
 
-def installed() -> str:
-    """Where it is. Missing where there is none."""
-    found = next(filter(None, map(shutil.which, (*NAMES, *PLACES))), None)
-    if found is None:
-        raise Missing(NEEDED)
-    return found
+def find_browser() -> str:
+    """Return the path of the browser, or raise Missing."""
+    path = next(filter(None, map(shutil.which, (*NAMES, *PLACES))), None)
+    if path is None:
+        raise Missing(REQUIREMENT)
+    return path
 
 
 @contextmanager
 def running() -> Iterator[Browser]:
-    """It, without a window."""
+    """Run the browser without a window."""
     flags = [*FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=installed(), args=flags)
+        browser = driver.chromium.launch(executable_path=find_browser(), args=flags)
         yield browser
         browser.close()
 
 
 def main() -> int:
-    """0 where there is one, else 1 and what is missing."""
+    """Print the path and return 0, or print what is missing and return 1."""
     try:
-        print(installed())
-    except Missing as why:
-        print(why, file=sys.stderr)
+        print(find_browser())
+    except Missing as error:
+        print(error, file=sys.stderr)
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""A real browser on the real service, with a real store. Whatever a test does, the page stays clean."""
+"""A real browser on the real service with a real store. Every page must stay free of errors."""
 
 from __future__ import annotations
 
@@ -16,92 +16,100 @@ from tests.http_api.caller import Caller
 from tests.http_api.conftest import afterwards, serve, served  # noqa: F401 - fixtures
 from tests.ui import browser
 
-PATIENCE = 30_000  # milliseconds, for what takes some ten; the machine may be busy
-LEGIBLE = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
+TIMEOUT = 30_000  # milliseconds; most steps take about ten, but the machine may be busy
+ACCESSIBILITY_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+COLOUR_RULES = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 PHONE = {"width": 360, "height": 740}
-#: Where pictures of the pages are written, for whoever wants to look at them.
+#: Screenshots of the pages.
 PICTURES = Path(__file__).resolve().parents[2] / "artefacts" / "pages"
-WATCH = "addEventListener('securitypolicyviolation', (it) => console.error(`violates ${it.violatedDirective}`))"
-expect.set_options(timeout=PATIENCE)
+REPORT_VIOLATIONS = (
+    "addEventListener('securitypolicyviolation', (it) => console.error(`violates ${it.violatedDirective}`))"
+)
+expect.set_options(timeout=TIMEOUT)
 
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """One for all of these tests. Without a browser they are skipped; in CI that is a failure.
+    """Return a browser for all UI tests. Without one they are skipped, or fail in CI.
 
-    It goes with the last of them: as long as it lives, no other event loop can run in this thread.
+    It is closed after the last UI test: while it runs, no other event loop can run in this thread.
+
     """
     try:
-        browser.installed()
-    except browser.Missing as why:
+        browser.find_browser()
+    except browser.Missing as error:
         if os.environ.get("CI"):
-            pytest.fail(str(why))
-        pytest.skip(str(why))
+            pytest.fail(str(error))
+        pytest.skip(str(error))
     with browser.running() as running:
         yield running
 
 
 class Visitor:
-    """Opens the page, and notes whatever a page of ours never does."""
+    """Open pages, and record everything a page must not do."""
 
     def __init__(self, chromium: Browser) -> None:
         self._chromium = chromium
         self._contexts: list[BrowserContext] = []
         self.expected: set[int] = set()  # statuses that a test provokes
-        self.faults: list[str] = []
+        self.errors: list[str] = []
 
-    def __call__(self, service: Caller, where: str = "/ui/knowledge", **how: Any) -> Page:
-        """A new tab of a browser that was never here."""
-        context = self._chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **how})
-        context.set_default_timeout(PATIENCE)
+    def __call__(self, service: Caller, path: str = "/ui/knowledge", **options: Any) -> Page:
+        """Open a new tab with an empty profile."""
+        context = self._chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        context.set_default_timeout(TIMEOUT)
         self._contexts.append(context)
-        context.add_init_script(WATCH)
-        context.on("request", lambda each: self._look_at(each.url, service.url))
+        context.add_init_script(REPORT_VIOLATIONS)
+        context.on("request", lambda request: self._check_request(request.url, service.url))
         page = context.new_page()
-        page.on("console", lambda each: each.type in ("error", "warning") and self._heard(each.text))
-        page.on("pageerror", lambda each: self.faults.append(str(each)))
-        page.on("dialog", lambda each: (self.faults.append(f"a dialog: {each.message}"), each.dismiss()))
-        page.goto(f"{service.url}{where}")
+        page.on(
+            "console",
+            lambda console_message: (
+                console_message.type in ("error", "warning") and self._record_message(console_message.text)
+            ),
+        )
+        page.on("pageerror", lambda page_error: self.errors.append(str(page_error)))
+        page.on("dialog", lambda dialog: (self.errors.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
+        page.goto(f"{service.url}{path}")
         return page
 
-    def _look_at(self, url: str, home: str) -> None:
+    def _check_request(self, url: str, home: str) -> None:
         if not url.startswith(f"{home}/"):
-            self.faults.append(f"it asked {url}")
+            self.errors.append(f"it asked {url}")
 
-    def _heard(self, text: str) -> None:
+    def _record_message(self, text: str) -> None:
         status = re.search(r"responded with a status of (\d+)", text)
         if not status or int(status[1]) not in self.expected:
-            self.faults.append(text)
+            self.errors.append(text)
 
-    def leave(self) -> None:
+    def close(self) -> None:
         for context in self._contexts:
             context.close()
 
 
-def at(page: Page, now: Any) -> Page:
-    """The page as somebody sees it at that time, and from then on."""
-    page.clock.set_fixed_time(now)
+def set_clock(page: Page, time: Any) -> Page:
+    """Reload the page with a fixed clock."""
+    page.clock.set_fixed_time(time)
     page.reload()
     return page
 
 
-def picture(page: Page, name: str) -> None:
-    """Write what the page shows to the artefacts: "map", "map-dark", "map-phone"."""
+def screenshot(page: Page, name: str) -> None:
+    """Save a screenshot of the page: "map", "map-dark", "map-phone"."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / f"{name}.png", full_page=True, animations="disabled")
 
 
-def hindrances(page: Page) -> list[str]:
-    """What axe finds that keeps people out: none, on a page of ours. In the dark, only colours differ from light."""
+def accessibility_violations(page: Page) -> list[str]:
+    """Return the accessibility violations found by axe. In dark mode only colours are checked."""
     is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-    about = {"runOnly": COLOURS if is_dark else LEGIBLE, "resultTypes": ["violations"]}
-    found = Axe().run(page, options=about).response["violations"]
-    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+    options = {"runOnly": COLOUR_RULES if is_dark else ACCESSIBILITY_RULES, "resultTypes": ["violations"]}
+    violations = Axe().run(page, options=options).response["violations"]
+    return [f"{violation['id']}: {node['html'][:200]}" for violation in violations for node in violation["nodes"]]
 
 
 def overflow(page: Page) -> int:
-    """By how many pixels the page is wider than its window; 0, on a page of ours."""
+    """Return by how many pixels the page is wider than its window."""
     width: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     return width
 
@@ -110,11 +118,11 @@ def overflow(page: Page) -> int:
 def visit(chromium: Browser) -> Iterator[Visitor]:
     visitor = Visitor(chromium)
     yield visitor
-    visitor.leave()
-    assert visitor.faults == []
+    visitor.close()
+    assert visitor.errors == []
 
 
 @pytest.fixture
 def service(serve: Callable[..., Caller]) -> Caller:  # noqa: F811
-    """A fresh and open service."""
+    """Return an open service with an empty store."""
     return serve()

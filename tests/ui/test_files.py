@@ -1,4 +1,4 @@
-"""The files of the pages: whole, served with the right headers, and with nothing in them that a policy would stop."""
+"""The static files of the pages: complete, with the right headers, and compatible with the content security policy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def text_of(name: str) -> str:
     return static_files()[name].content.decode()
 
 
-def test_the_way_leads_to_the_first_page(served: Caller) -> None:
-    answer = served.get("/ui")
-    assert (answer.status, answer.headers["location"]) == (307, "ui/overview")
+def test_ui_redirects_to_the_first_page(served: Caller) -> None:
+    response = served.get("/ui")
+    assert (response.status, response.headers["location"]) == (307, "ui/overview")
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_comes_whole_and_names_all_others(served: Caller, name: str) -> None:
+def test_every_page_is_complete_and_links_to_all_others(served: Caller, name: str) -> None:
     page = served.get(f"/ui/{name}")
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert page.headers["content-security-policy"] == POLICY
@@ -35,23 +35,23 @@ def test_every_page_comes_whole_and_names_all_others(served: Caller, name: str) 
 
 
 @pytest.mark.parametrize("name", static_files())
-def test_every_file_comes_with_its_type_and_the_policy(served: Caller, name: str) -> None:
-    answer = served.get(f"/ui/{name}")
-    media = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[name.rpartition(".")[2]]
-    assert (answer.status, answer.headers["content-type"]) == (200, f"{media}; charset=utf-8")
-    assert answer.headers["content-security-policy"] == POLICY
-    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
-    assert answer.body == static_files()[name].content
+def test_every_file_has_its_type_and_the_policy(served: Caller, name: str) -> None:
+    response = served.get(f"/ui/{name}")
+    media_type = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[name.rpartition(".")[2]]
+    assert (response.status, response.headers["content-type"]) == (200, f"{media_type}; charset=utf-8")
+    assert response.headers["content-security-policy"] == POLICY
+    assert response.headers["cross-origin-resource-policy"] == "same-origin"
+    assert response.body == static_files()[name].content
 
 
-def test_the_policy_lets_in_what_is_ours_and_nothing_else() -> None:
-    told = dict(each.strip().split(" ", 1) for each in POLICY.split(";"))
-    ours = {"script-src", "style-src", "connect-src"}
-    assert {name for name, value in told.items() if value == "'self'"} == ours
-    assert {name for name, value in told.items() if value == "'none'"} == {
+def test_policy_allows_only_own_resources() -> None:
+    directives = dict(directive.strip().split(" ", 1) for directive in POLICY.split(";"))
+    self_directives = {"script-src", "style-src", "connect-src"}
+    assert {name for name, value in directives.items() if value == "'self'"} == self_directives
+    assert {name for name, value in directives.items() if value == "'none'"} == {
         "default-src", "base-uri", "form-action", "frame-ancestors",
     }  # fmt: skip
-    assert told["img-src"] == "'self' data:"
+    assert directives["img-src"] == "'self' data:"
     assert "unsafe" not in POLICY
 
 
@@ -59,41 +59,41 @@ def test_the_policy_lets_in_what_is_ours_and_nothing_else() -> None:
     "name",
     ["", "nope.js", "__init__.py", "knowledge.html", "..%2Fapi%2Fdocs.css", "%2e%2e", "style.css/", "style.css%00"],
 )
-def test_nothing_else_is_served(served: Caller, name: str) -> None:
+def test_unknown_files_are_not_served(served: Caller, name: str) -> None:
     assert served.get(f"/ui/{name}").status == 404
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_script_and_no_style_stands_within_a_page(name: str) -> None:
+def test_pages_have_no_inline_scripts_or_styles(name: str) -> None:
     page = pages()[name].content.decode()
     assert re.findall(r"<script[^>]*>(.+?)</script>", page) == []
     assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
 
 
 @pytest.mark.parametrize("name", list(static_files()))
-def test_nothing_names_another_host(name: str) -> None:
-    told = text_of(name).replace("http://www.w3.org/2000/svg", "")  # a name, that nobody asks
-    assert not re.search(r"https?:|[\"'(]//\w", told)
+def test_files_name_no_other_host(name: str) -> None:
+    text = text_of(name).replace("http://www.w3.org/2000/svg", "")  # a namespace, not requested
+    assert not re.search(r"https?:|[\"'(]//\w", text)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_no_script_makes_markup_of_text(name: str) -> None:
-    ways = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|localStorage|\.cookie"
-    assert not re.search(ways, text_of(name))
+def test_scripts_do_not_create_markup_from_text(name: str) -> None:
+    pattern = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|localStorage|\.cookie"
+    assert not re.search(pattern, text_of(name))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_no_handler_keeps_keys_from_working_by_what_it_gives(name: str) -> None:
-    assert not re.search(r"\.on\w+ = \([^)]*\) => [^{\n]*&&", text_of(name))  # false would prevent the default
+def test_handlers_do_not_prevent_default_by_accident(name: str) -> None:
+    assert not re.search(r"\.on\w+ = \([^)]*\) => [^{\n]*&&", text_of(name))  # returning false prevents the default
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_every_script_that_is_loaded_is_there(name: str) -> None:
+def test_imported_scripts_exist(name: str) -> None:
     assert set(re.findall(r'from "\./([^"]+)"', text_of(name))) <= static_files().keys()
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_everything_that_a_page_loads_is_there(name: str) -> None:
+def test_files_loaded_by_a_page_exist(name: str) -> None:
     loaded = re.findall(r'(?:href|src)="([a-z_]+\.[a-z]+)"', pages()[name].content.decode())
     assert f"{name}.js" in loaded
     assert set(loaded) <= static_files().keys()

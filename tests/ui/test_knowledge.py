@@ -1,4 +1,4 @@
-"""The page about domain knowledge, as a person uses it: a real browser, the real service, a real store."""
+"""The domain knowledge page, in a real browser with the real service and a real store."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tests.ui.conftest import Visitor
 
 VOLUME = {"source": "AAPL", "metric": "volume", "value": 5_000_000, "direction": "above"}
 REF = "thresholds/aapl.volume.above"
-WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
-LEGIBLE = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
+ACCESSIBILITY_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PHONE = {"width": 360, "height": 740}
 
 
-def keep(service: Caller, table: str, **known: Any) -> dict[str, Any]:
-    """The row as it is kept."""
-    answer = service.post(f"/knowledge/{table}", known)
-    assert answer.status in (200, 201), answer.json
-    row: dict[str, Any] = answer.json["after"]
+def put_row(service: Caller, table: str, **fields: Any) -> dict[str, Any]:
+    """Store a row and return it."""
+    response = service.post(f"/knowledge/{table}", fields)
+    assert response.status in (200, 201), response.json
+    row: dict[str, Any] = response.json["after"]
     return row
 
 
@@ -34,25 +34,25 @@ def rows(page: Page) -> Locator:
     return page.locator(".row")
 
 
-def row(page: Page, says: str) -> Locator:
-    """What opens and shuts the row that says so."""
-    return page.locator(".row .head", has_text=says)
+def row(page: Page, text: str) -> Locator:
+    """Return the button that expands the row."""
+    return page.locator(".row .head", has_text=text)
 
 
 def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
 
 
-def open_row(page: Page, says: str) -> Locator:
-    """Its detail."""
-    row(page, says).click()
-    detail = page.locator(".row", has_text=says).locator(".detail")
+def open_row(page: Page, text: str) -> Locator:
+    """Expand a row and return its detail."""
+    row(page, text).click()
+    detail = page.locator(".row", has_text=text).locator(".detail")
     expect(detail.locator(".history")).to_be_visible()
     return detail
 
 
 def box(form: Page | Locator, label: str) -> Locator:
-    """The field of this label that text is typed into."""
+    """Return the text box with this label."""
     return form.get_by_role("textbox", name=label, exact=True)
 
 
@@ -60,10 +60,10 @@ def notice(page: Page) -> Locator:
     return page.locator(".notice")
 
 
-# ── keeping and listing ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Storing and listing ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_empty_table_says_what_to_do_and_a_threshold_is_kept_from_there(service: Caller, visit: Visitor) -> None:
+def test_threshold_is_added_from_an_empty_table(service: Caller, visit: Visitor) -> None:
     page = visit(service)
     expect(page.locator(".empty")).to_contain_text("No thresholds yet")
     expect(page.locator(".empty code")).to_have_text("cofio knowledge threshold AAPL volume above 5M")
@@ -76,8 +76,8 @@ def test_an_empty_table_says_what_to_do_and_a_threshold_is_kept_from_there(servi
     expect(row(page, "AAPL volume above 5,000,000")).to_contain_text("0.50")
     expect(page.get_by_role("link", name="Thresholds 1")).to_have_attribute("aria-current", "page")
     expect(notice(page)).to_contain_text("Kept: AAPL volume above 5,000,000.")
-    kept = service.get(f"/knowledge/{REF}").json
-    assert (kept["value"], kept["unit"], kept["confidence"]) == (5_000_000, "", 0.5)
+    stored = service.get(f"/knowledge/{REF}").json
+    assert (stored["value"], stored["unit"], stored["confidence"]) == (5_000_000, "", 0.5)
     assert service.get(f"/knowledge/{REF}/history").json["changes"][0]["by"] == "page"
     notice(page).get_by_role("button", name="Undo").click()
     expect(page.locator(".empty")).to_be_visible()
@@ -85,7 +85,7 @@ def test_an_empty_table_says_what_to_do_and_a_threshold_is_kept_from_there(servi
 
 
 @pytest.mark.parametrize(
-    ("table", "filled", "says", "kept"),
+    ("table", "values", "row_text", "expected"),
     [
         ("patterns", {"What tends to happen": "volume spikes before earnings", "Source": "AAPL"},
          "volume spikes before earnings", {"source": "AAPL", "prior": 0.5}),
@@ -95,25 +95,25 @@ def test_an_empty_table_says_what_to_do_and_a_threshold_is_kept_from_there(servi
          "low volume", {"period": "weekly", "during": "fri 12:00-16:00", "timezone": "America/New_York"}),
     ],
 )  # fmt: skip
-def test_every_table_has_its_form(
-    service: Caller, visit: Visitor, table: str, filled: dict[str, str], says: str, kept: dict[str, Any]
+def test_every_table_has_a_form(
+    service: Caller, visit: Visitor, table: str, values: dict[str, str], row_text: str, expected: dict[str, Any]
 ) -> None:
     page = visit(service, f"/ui/knowledge#/{table}")
     page.locator("#acts .primary").click()
     form = page.get_by_role("dialog")
-    for label, text in filled.items():
+    for label, text in values.items():
         box(form, label).fill(text)
     if table == "seasonal":
         form.get_by_label("Comes round").select_option("weekly")
-        expect(form).to_contain_text("mon-fri 09:30-16:00")  # the hint goes with the period
+        expect(form).to_contain_text("mon-fri 09:30-16:00")  # the hint follows the period
     press(page, "Keep")
-    expect(row(page, says)).to_be_visible()
-    [found] = service.get(f"/knowledge/{table}").json["rows"]
-    assert {name: found[name] for name in kept} == kept
+    expect(row(page, row_text)).to_be_visible()
+    [stored] = service.get(f"/knowledge/{table}").json["rows"]
+    assert {name: stored[name] for name in expected} == expected
 
 
-def test_a_row_is_changed_and_what_was_emptied_is_empty(service: Caller, visit: Visitor) -> None:
-    keep(service, "thresholds", **VOLUME, unit="shares", confidence=0.8)
+def test_row_is_changed_and_a_field_is_cleared(service: Caller, visit: Visitor) -> None:
+    put_row(service, "thresholds", **VOLUME, unit="shares", confidence=0.8)
     service.post("/knowledge/feedback", {"anomaly": "monday", "verdict": "confirmed", "about": [REF]})
     page = visit(service)
     open_row(page, "AAPL volume").get_by_role("button", name="Change", exact=True).click()
@@ -125,15 +125,15 @@ def test_a_row_is_changed_and_what_was_emptied_is_empty(service: Caller, visit: 
     box(form, "Why").fill("was a typo")
     form.get_by_label("The value itself counts too").check()
     form.get_by_role("button", name="Change").click()
-    expect(row(page, "AAPL volume at or above 5,000,000")).to_contain_text("0.84")  # nobody gave another confidence
+    expect(row(page, "AAPL volume at or above 5,000,000")).to_contain_text("0.84")  # computed from the verdict
     changed = service.get(f"/knowledge/{REF}").json
     assert (changed["unit"], changed["inclusive"], changed["value"]) == ("", True, 5_000_000)
     expect(page.locator(".history > li").first).to_contain_text("was a typo")
 
 
-def test_rows_are_narrowed_by_text_by_source_and_by_confidence(service: Caller, visit: Visitor) -> None:
+def test_rows_are_filtered_by_text_source_and_confidence(service: Caller, visit: Visitor) -> None:
     for number, source in enumerate(("AAPL", "MSFT", "checkout")):
-        keep(service, "thresholds", **{**VOLUME, "source": source, "confidence": 0.9 - number * 0.3})
+        put_row(service, "thresholds", **{**VOLUME, "source": source, "confidence": 0.9 - number * 0.3})
     page = visit(service)
     expect(rows(page)).to_have_count(3)
     assert [text.split()[0] for text in rows(page).all_inner_texts()] == ["AAPL", "MSFT", "checkout"]
@@ -152,9 +152,9 @@ def test_rows_are_narrowed_by_text_by_source_and_by_confidence(service: Caller, 
     expect(rows(page)).to_have_count(2)
 
 
-def test_what_stands_further_down_is_shown_and_found(service: Caller, visit: Visitor) -> None:
+def test_rows_are_paged_and_found_beyond_the_first_page(service: Caller, visit: Visitor) -> None:
     for number in range(210):
-        keep(service, "patterns", pattern=f"pattern number {number}", confidence=1 - number / 1_000)
+        put_row(service, "patterns", pattern=f"pattern number {number}", confidence=1 - number / 1_000)
     page = visit(service, "/ui/knowledge#/patterns")
     expect(rows(page)).to_have_count(100)
     press(page, "Show more")
@@ -164,8 +164,8 @@ def test_what_stands_further_down_is_shown_and_found(service: Caller, visit: Vis
     expect(row(page, "pattern number 209")).to_be_visible()
 
 
-def test_numbers_are_read_as_the_command_line_reads_them(service: Caller, visit: Visitor) -> None:
-    written = ["5M", "5000000", "1,000", "-18", "−2.5", "90%", "250ms", "$1.2B", "€ 3k", "1e3", "2.5e-3 V", ".5", "7.",
+def test_quantities_are_parsed_like_on_the_command_line(service: Caller, visit: Visitor) -> None:
+    inputs = ["5M", "5000000", "1,000", "-18", "−2.5", "90%", "250ms", "$1.2B", "€ 3k", "1e3", "2.5e-3 V", ".5", "7.",
                "3 million", "4 Billion", "2bn", "+6", "5m", "5b", "1,00", "", "many", "1.2.3", "5 6", "constructor",
                "5constructor", "1e4000", "12 °C", "0", "5mn", "3 Mio", "4MM", "4 mm", "500 B", "$5 B", "500B",
                "20 Percent", "5Constructor"]  # fmt: skip
@@ -181,28 +181,28 @@ def test_numbers_are_read_as_the_command_line_reads_them(service: Caller, visit:
         const read = (text) => { const { value, unit } = quantity(text); return [value, unit]; };
         return written.map((text) => { try { return read(text) } catch { return null } });
     }"""
-    found = visit(service).evaluate(script, written)
-    assert dict(zip(written, found, strict=True)) == {text: read(text) for text in written}
+    parsed = visit(service).evaluate(script, inputs)
+    assert dict(zip(inputs, parsed, strict=True)) == {text: read(text) for text in inputs}
 
 
-# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Checking values ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def ask(page: Page, source: str, metric: str, value: str) -> Locator:
-    asking = page.get_by_role("region", name="Does this trigger?")
+    region = page.get_by_role("region", name="Does this trigger?")
     for label, text in (("Source", source), ("Metric", metric), ("Value", value)):
-        box(asking, label).fill(text)
-    asking.get_by_role("button", name="Check").click()
-    return asking
+        box(region, label).fill(text)
+    region.get_by_role("button", name="Check").click()
+    return region
 
 
-def test_a_value_fires_is_judged_and_moves_how_sure_it_is(service: Caller, visit: Visitor) -> None:
-    keep(service, "thresholds", **VOLUME)
+def test_firing_threshold_is_judged_and_its_confidence_changes(service: Caller, visit: Visitor) -> None:
+    put_row(service, "thresholds", **VOLUME)
     page = visit(service)
     expect(ask(page, "AAPL", "volume", "5M")).to_contain_text("No threshold triggers.")
-    asking = ask(page, "aapl", "volume", "6.2M")
-    expect(asking).to_contain_text("crossed by 1,200,000")
-    asking.get_by_role("button", name="Judge it").click()
+    region = ask(page, "aapl", "volume", "6.2M")
+    expect(region).to_contain_text("crossed by 1,200,000")
+    region.get_by_role("button", name="Judge it").click()
     form = page.get_by_role("dialog", name="Judge an anomaly")
     expect(box(form, "What was judged")).to_have_value("aapl volume 6,200,000")
     expect(form.get_by_role("checkbox", name=re.compile("AAPL volume"))).to_be_checked()
@@ -219,8 +219,8 @@ def test_a_value_fires_is_judged_and_moves_how_sure_it_is(service: Caller, visit
     expect(row(page, "aapl volume 6,200,000")).to_contain_text("False alarm · index rebalancing")
 
 
-def test_the_history_tells_who_when_why_and_what_and_each_step_is_undone(service: Caller, visit: Visitor) -> None:
-    keep(service, "thresholds", **VOLUME, why="said so")
+def test_history_shows_every_change_and_undoes_it(service: Caller, visit: Visitor) -> None:
+    put_row(service, "thresholds", **VOLUME, why="said so")
     service.post(
         "/knowledge/feedback", {"anomaly": "monday", "verdict": "confirmed", "about": [REF]}, {"X-Cofio-Client": "ada"}
     )
@@ -237,7 +237,7 @@ def test_the_history_tells_who_when_why_and_what_and_each_step_is_undone(service
     expect(steps.nth(1).get_by_role("button")).to_have_count(0)
     expect(row(page, "AAPL volume").locator(".number")).to_contain_text("0.50")
     assert service.get("/knowledge").json["feedback"] == 0
-    notice(page).get_by_role("button", name="Undo").click()  # which can be undone in turn
+    notice(page).get_by_role("button", name="Undo").click()  # an undo can be undone
     expect(row(page, "AAPL volume").locator(".number")).to_contain_text("0.60")
     visit.expected.add(409)
     steps.last.get_by_role("button", name="Undo").click()
@@ -245,8 +245,8 @@ def test_the_history_tells_who_when_why_and_what_and_each_step_is_undone(service
     assert service.get(f"/knowledge/{REF}").json["confidence"] == 0.6
 
 
-def test_what_is_forgotten_comes_back_at_once(service: Caller, visit: Visitor) -> None:
-    keep(service, "thresholds", **VOLUME, confidence=0.7)
+def test_deleted_row_is_restored_by_undo(service: Caller, visit: Visitor) -> None:
+    put_row(service, "thresholds", **VOLUME, confidence=0.7)
     page = visit(service)
     open_row(page, "AAPL volume").get_by_role("button", name="Forget").click()
     expect(page.locator(".empty")).to_be_visible()
@@ -257,29 +257,29 @@ def test_what_is_forgotten_comes_back_at_once(service: Caller, visit: Visitor) -
     assert service.get(f"/knowledge/{REF}").status == 200
 
 
-def test_what_would_be_read_is_told_and_kept_on_demand(service: Caller, visit: Visitor) -> None:
+def test_parse_preview_shows_rows_and_stores_on_request(service: Caller, visit: Visitor) -> None:
     page = visit(service, "/ui/knowledge#/patterns")
-    asking = page.get_by_role("region", name="What would be read from this?")
-    box(asking, "What an agent says").fill("Flag AAPL if volume exceeds 5M. The weather is nice.")
-    asking.get_by_role("button", name="Read").click()
-    expect(asking.locator(".found li")).to_have_count(1)
-    expect(asking).to_contain_text("AAPL volume above 5,000,000would be kept in thresholds")
+    region = page.get_by_role("region", name="What would be read from this?")
+    box(region, "What an agent says").fill("Flag AAPL if volume exceeds 5M. The weather is nice.")
+    region.get_by_role("button", name="Read").click()
+    expect(region.locator(".found li")).to_have_count(1)
+    expect(region).to_contain_text("AAPL volume above 5,000,000would be kept in thresholds")
     assert service.get("/knowledge").json["thresholds"] == 0
-    asking.get_by_role("button", name="Keep it").click()
+    region.get_by_role("button", name="Keep it").click()
     press(page, "Keep")
-    expect(row(page, "AAPL volume above 5,000,000")).to_be_visible()  # where it is now
+    expect(row(page, "AAPL volume above 5,000,000")).to_be_visible()  # the page shows its table now
     expect(page).to_have_url(re.compile("#/thresholds$"))
-    box(asking, "What an agent says").fill("Do not flag AAPL volume any more.")
-    asking.get_by_role("button", name="Read").click()
-    expect(asking).to_contain_text("would be taken away from thresholds")
-    box(asking, "What an agent says").fill("Good morning.")
-    asking.get_by_role("button", name="Read").click()
-    expect(asking).to_contain_text("Nothing would be read from it.")
+    box(region, "What an agent says").fill("Do not flag AAPL volume any more.")
+    region.get_by_role("button", name="Read").click()
+    expect(region).to_contain_text("would be taken away from thresholds")
+    box(region, "What an agent says").fill("Good morning.")
+    region.get_by_role("button", name="Read").click()
+    expect(region).to_contain_text("Nothing would be read from it.")
 
 
-def test_the_seasons_that_are_on_are_told(service: Caller, visit: Visitor) -> None:
-    keep(service, "seasonal", pattern="it goes on", period="daily")
-    keep(service, "seasonal", pattern="it is long over", period="yearly", during="06-01..06-02")
+def test_active_seasons_are_shown(service: Caller, visit: Visitor) -> None:
+    put_row(service, "seasonal", pattern="it goes on", period="daily")
+    put_row(service, "seasonal", pattern="it is long over", period="yearly", during="06-01..06-02")
     page = visit(service, "/ui/knowledge#/seasonal")
     expect(page.get_by_role("region", name="On now")).to_contain_text("it goes on")
     expect(page.get_by_role("region", name="On now")).not_to_contain_text("over")
@@ -287,8 +287,8 @@ def test_the_seasons_that_are_on_are_told(service: Caller, visit: Visitor) -> No
     expect(row(page, "it is long over").locator(".tag")).to_have_count(0)
 
 
-def test_verdicts_that_wait_are_let_count(service: Caller, visit: Visitor) -> None:
-    keep(service, "thresholds", **VOLUME)
+def test_pending_verdicts_are_applied(service: Caller, visit: Visitor) -> None:
+    put_row(service, "thresholds", **VOLUME)
     service.post("/knowledge/feedback", {"anomaly": "monday", "verdict": "confirmed", "about": [REF], "process": False})
     page = visit(service, "/ui/knowledge#/feedback")
     expect(row(page, "monday")).to_contain_text("waits")
@@ -297,12 +297,12 @@ def test_verdicts_that_wait_are_let_count(service: Caller, visit: Visitor) -> No
     assert service.get(f"/knowledge/{REF}").json["confirmed"] == 1
 
 
-# ── what goes wrong ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Errors ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_the_service_refuses_is_told_with_its_hint(service: Caller, visit: Visitor) -> None:
-    wrong = {"pattern": "x", "period": "weekly", "during": "someday", "timezone": "UTC"}
-    error = service.post("/knowledge/seasonal", wrong).error
+def test_service_error_is_shown_with_its_hint(service: Caller, visit: Visitor) -> None:
+    invalid = {"pattern": "x", "period": "weekly", "during": "someday", "timezone": "UTC"}
+    error = service.post("/knowledge/seasonal", invalid).error
     visit.expected.add(400)
     page = visit(service, "/ui/knowledge#/seasonal")
     page.locator("#acts .primary").click()
@@ -324,17 +324,17 @@ def test_what_the_service_refuses_is_told_with_its_hint(service: Caller, visit: 
     )
 
 
-def test_a_service_that_is_gone_is_told(service: Caller, visit: Visitor) -> None:
+def test_unreachable_service_is_reported(service: Caller, visit: Visitor) -> None:
     page = visit(service)
     expect(page.locator(".empty")).to_be_visible()
     page.context.set_offline(True)
     expect(ask(page, "AAPL", "volume", "5M").get_by_role("status")).to_contain_text("The service does not answer.")
-    assert all("ERR_INTERNET_DISCONNECTED" in fault for fault in visit.faults)
-    visit.faults.clear()
+    assert all("ERR_INTERNET_DISCONNECTED" in error for error in visit.errors)
+    visit.errors.clear()
 
 
-def test_a_row_that_is_gone_is_no_trouble(service: Caller, visit: Visitor) -> None:
-    keep(service, "thresholds", **VOLUME)
+def test_unknown_row_in_the_url_is_ignored(service: Caller, visit: Visitor) -> None:
+    put_row(service, "thresholds", **VOLUME)
     visit.expected.add(404)
     page = visit(service, "/ui/knowledge#/thresholds/gone")
     expect(page).to_have_url(re.compile("#/thresholds$"))
@@ -343,23 +343,23 @@ def test_a_row_that_is_gone_is_no_trouble(service: Caller, visit: Visitor) -> No
     expect(rows(page)).to_have_count(1)
 
 
-def test_script_and_markup_and_very_long_texts_are_shown_as_they_are(service: Caller, visit: Visitor) -> None:
-    keep(service, "patterns", pattern=WEIRD, source=WEIRD, why=WEIRD)
-    keep(service, "patterns", pattern="W" * MAX_SAID, id="long")
-    keep(service, "correlations", source_a=WEIRD, source_b="b", rule=WEIRD)
-    keep(service, "thresholds", source=WEIRD, metric=WEIRD, value=1, direction="above", unit=WEIRD)
-    keep(service, "seasonal", pattern=WEIRD, period="daily", source=WEIRD)
-    service.post("/knowledge/feedback", {"anomaly": WEIRD, "verdict": "note", "note": WEIRD})
+def test_hostile_and_long_texts_are_shown_as_text(service: Caller, visit: Visitor) -> None:
+    put_row(service, "patterns", pattern=HOSTILE, source=HOSTILE, why=HOSTILE)
+    put_row(service, "patterns", pattern="W" * MAX_SAID, id="long")
+    put_row(service, "correlations", source_a=HOSTILE, source_b="b", rule=HOSTILE)
+    put_row(service, "thresholds", source=HOSTILE, metric=HOSTILE, value=1, direction="above", unit=HOSTILE)
+    put_row(service, "seasonal", pattern=HOSTILE, period="daily", source=HOSTILE)
+    service.post("/knowledge/feedback", {"anomaly": HOSTILE, "verdict": "note", "note": HOSTILE})
     page = visit(service)
     for table in ("thresholds", "patterns", "correlations", "seasonal", "feedback"):
         page.get_by_role("link", name=re.compile(f"^{'verdicts' if table == 'feedback' else table}", re.I)).click()
         open_row(page, "onerror")
-        expect(row(page, "onerror").locator(".says")).to_contain_text(WEIRD[:60])
+        expect(row(page, "onerror").locator(".says")).to_contain_text(HOSTILE[:60])
         page.get_by_role("button", name=re.compile("Judge an anomaly")).click()
         expect(page.get_by_role("dialog").locator(".claims li")).to_have_count(5)
         page.keyboard.press("Escape")
         assert page.locator("#page img, #page script, dialog img, dialog script").count() == 0
-    ask(page, WEIRD, WEIRD, "2")
+    ask(page, HOSTILE, HOSTILE, "2")
     page.get_by_role("link", name="Patterns").click()
     expect(open_row(page, "WWW").locator(".long").first).to_have_text("W" * MAX_SAID)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -372,64 +372,64 @@ def test_script_and_markup_and_very_long_texts_are_shown_as_they_are(service: Ca
     assert service.get("/knowledge").json["patterns"] == 2
 
 
-# ── for everybody ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Accessibility ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tab_to(page: Page, is_there: Callable[[], bool], most: int = 60) -> None:
-    for _ in range(most):
-        if is_there():
+def tab_to(page: Page, is_reached: Callable[[], bool], max_steps: int = 60) -> None:
+    for _ in range(max_steps):
+        if is_reached():
             return
         page.keyboard.press("Tab")
     pytest.fail("The keyboard does not lead there.")
 
 
-def test_the_keyboard_is_enough(service: Caller, visit: Visitor) -> None:
-    def at(selector: str) -> Callable[[], bool]:
+def test_page_works_by_keyboard(service: Caller, visit: Visitor) -> None:
+    def is_focused(selector: str) -> Callable[[], bool]:
         return lambda: bool(page.evaluate("(it) => document.activeElement.matches(it)", selector))
 
-    keep(service, "patterns", pattern="it goes up")
+    put_row(service, "patterns", pattern="it goes up")
     page = visit(service)
     expect(page.locator(".empty")).to_be_visible()
     page.keyboard.press("Tab")
-    assert at(".skip")()  # the first stop, wherever the menu was scrolled to
-    tab_to(page, at("#acts .primary"))
+    assert is_focused(".skip")()  # the first tab stop
+    tab_to(page, is_focused("#acts .primary"))
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.keyboard.press("Enter")
     expect(box(page.get_by_role("dialog"), "Source")).to_be_focused()
     for text in ("AAPL", "volume"):
         page.keyboard.type(text)
         page.keyboard.press("Tab")
-    page.keyboard.press("ArrowDown")  # below
+    page.keyboard.press("ArrowDown")  # selects "below"
     page.keyboard.press("Tab")
     page.keyboard.type("5M")
     page.keyboard.press("Enter")
     expect(row(page, "AAPL volume below 5,000,000")).to_be_visible()
-    expect(page.locator("#acts .primary")).to_be_focused()  # where one came from
-    tab_to(page, at(".row .head"))
+    expect(page.locator("#acts .primary")).to_be_focused()  # focus returns to the opener
+    tab_to(page, is_focused(".row .head"))
     page.keyboard.press("Enter")
     expect(page.locator(".history")).to_be_visible()
     expect(row(page, "AAPL volume")).to_have_attribute("aria-expanded", "true")
     expect(row(page, "AAPL volume")).to_be_focused()
-    tab_to(page, at(".detail .actions button"))
+    tab_to(page, is_focused(".detail .actions button"))
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog", name="Judge an anomaly")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    assert at(".detail .actions button")()
-    tab_to(page, at(".detail .danger"))
+    assert is_focused(".detail .actions button")()
+    tab_to(page, is_focused(".detail .danger"))
     page.keyboard.press("Space")
     expect(page.locator(".empty")).to_be_visible()
-    tab_to(page, at(".notice .link"))
+    tab_to(page, is_focused(".notice .link"))
     page.keyboard.press("Enter")
     expect(row(page, "AAPL volume")).to_be_visible()
     page.locator(".skip").focus()
-    tab_to(page, at("#tables a[href='#/patterns']"))
+    tab_to(page, is_focused("#tables a[href='#/patterns']"))
     page.keyboard.press("Enter")
     expect(row(page, "it goes up")).to_be_visible()
-    assert at("#tables a[aria-current]")()
+    assert is_focused("#tables a[aria-current]")()
 
 
-def test_a_key_is_asked_for_and_kept_in_this_tab_alone(serve: Callable[..., Caller], visit: Visitor) -> None:
+def test_key_is_requested_and_kept_in_this_tab_only(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="sécret key")
     page = visit(service)
     gate = page.get_by_role("region", name="The service requires a key")
@@ -442,8 +442,8 @@ def test_a_key_is_asked_for_and_kept_in_this_tab_alone(serve: Callable[..., Call
     gate.get_by_label("API key").fill("sécret key")
     press(page, "Open")
     expect(page.locator(".empty")).to_be_visible()
-    kept = page.evaluate("[Object.values(sessionStorage), localStorage.length, document.cookie]")
-    assert kept == [["sécret key"], 0, ""]
+    stored = page.evaluate("[Object.values(sessionStorage), localStorage.length, document.cookie]")
+    assert stored == [["sécret key"], 0, ""]
     assert "s%C3%A9cret" not in page.url
     page.reload()
     expect(page.locator(".empty")).to_be_visible()
@@ -453,10 +453,10 @@ def test_a_key_is_asked_for_and_kept_in_this_tab_alone(serve: Callable[..., Call
     assert page.evaluate("sessionStorage.length") == 0
 
 
-def test_a_key_that_reads_is_offered_nothing_else(serve: Callable[..., Caller], visit: Visitor) -> None:
+def test_read_key_is_offered_nothing_else(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="owner")
     owner = service.having("owner")
-    keep(owner, "thresholds", **VOLUME, visibility="global")
+    put_row(owner, "thresholds", **VOLUME, visibility="global")
     secret = owner.post("/keys", {"name": "ann", "user": "ann", "role": "read"}).json["secret"]
     page = visit(service)
     page.get_by_label("API key").fill(secret)
@@ -466,25 +466,25 @@ def test_a_key_that_reads_is_offered_nothing_else(serve: Callable[..., Caller], 
     expect(page.locator("#acts button")).to_have_count(0)
     expect(ask(page, "AAPL", "volume", "6M")).to_contain_text("crossed by 1,000,000")
     expect(page.get_by_role("button", name="Judge it")).to_have_count(0)
-    [key] = [each for each in owner.get("/keys").json["keys"] if each["name"] == "ann"]
+    [key] = [entry for entry in owner.get("/keys").json["keys"] if entry["name"] == "ann"]
     owner.delete(f"/keys/{key['id']}")
     visit.expected.add(401)
     page.get_by_role("button", name="Check").click()
     expect(page.locator("#gate .trouble")).to_contain_text("was revoked")
-    expect(page.locator("body")).not_to_contain_text("AAPL")  # nothing stays behind
+    expect(page.locator("body")).not_to_contain_text("AAPL")  # no data remains
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_legible_to_all(service: Caller, visit: Visitor, scheme: str) -> None:
-    keep(service, "thresholds", **VOLUME)
-    keep(service, "seasonal", pattern="it goes on", period="daily")
+def test_page_is_accessible(service: Caller, visit: Visitor, scheme: str) -> None:
+    put_row(service, "thresholds", **VOLUME)
+    put_row(service, "seasonal", pattern="it goes on", period="daily")
     service.post("/knowledge/feedback", {"anomaly": "monday", "verdict": "false_alarm", "about": [REF]})
     page = visit(service, color_scheme=scheme, reduced_motion="reduce")
-    how = {"runOnly": LEGIBLE}
+    options = {"runOnly": ACCESSIBILITY_RULES}
 
-    def complaints() -> list[str]:
-        found = Axe().run(page, options=how).response["violations"]
-        return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+    def violations() -> list[str]:
+        results = Axe().run(page, options=options).response["violations"]
+        return [f"{violation['id']}: {node['html'][:200]}" for violation in results for node in violation["nodes"]]
 
     expect(row(page, "AAPL volume")).to_be_visible()
     ask(page, "AAPL", "volume", "6M")
@@ -492,21 +492,21 @@ def test_it_is_legible_to_all(service: Caller, visit: Visitor, scheme: str) -> N
     page.locator(".history button").first.click()
     expect(notice(page)).to_be_visible()
     assert notice(page).evaluate("(it) => getComputedStyle(it).animationName") == "none"
-    assert complaints() == []
+    assert violations() == []
     page.get_by_role("button", name="Judge an anomaly").click()
     expect(page.locator(".claims li")).to_have_count(2)
     press(page, "Judge")
     expect(page.get_by_role("alert")).to_contain_text("is empty")
-    assert complaints() == []
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (int(re.findall(r"\d+", ground)[0]) < 128) == (scheme == "dark")
+    assert violations() == []
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (int(re.findall(r"\d+", background)[0]) < 128) == (scheme == "dark")
 
 
-def test_a_phone_shows_it_all_without_scrolling_sideways(service: Caller, visit: Visitor) -> None:
-    keep(service, "thresholds", source="S" * 200, metric="m" * 200, value=-1.5e300, direction="below", unit="u" * 50)
-    keep(service, "patterns", pattern="p" * 500, source="s" * 200)
-    keep(service, "correlations", source_a="a" * 200, source_b="b" * 200, rule="r" * 500)
-    keep(service, "seasonal", pattern="t" * 500, period="daily", source="s" * 200)
+def test_page_fits_a_phone(service: Caller, visit: Visitor) -> None:
+    put_row(service, "thresholds", source="S" * 200, metric="m" * 200, value=-1.5e300, direction="below", unit="u" * 50)
+    put_row(service, "patterns", pattern="p" * 500, source="s" * 200)
+    put_row(service, "correlations", source_a="a" * 200, source_b="b" * 200, rule="r" * 500)
+    put_row(service, "seasonal", pattern="t" * 500, period="daily", source="s" * 200)
     service.post("/knowledge/feedback", {"anomaly": "x" * 200, "verdict": "note", "note": "n" * 500})
     page = visit(service, viewport=PHONE, has_touch=True, is_mobile=True)
     for table in ("thresholds", "patterns", "correlations", "seasonal", "feedback"):

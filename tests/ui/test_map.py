@@ -1,4 +1,4 @@
-"""The map of memories, as a person uses it: a real browser, the real service, the real layout."""
+"""The map page, in a real browser with the real service and the real layout."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.http_api.caller import Caller
 from tests.http_api.conftest import serving
-from tests.ui.conftest import PHONE, Visitor, hindrances, overflow, picture
+from tests.ui.conftest import PHONE, Visitor, accessibility_violations, overflow, screenshot
 
-WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
-SOME = 240
-MANY = 10_000
-CALM: dict[str, Any] = {"reduced_motion": "reduce"}  # zooms are done at once
-Spot = tuple[float, float]
+HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
+SMALL_COUNT = 240
+LARGE_COUNT = 10_000
+REDUCED_MOTION: dict[str, Any] = {"reduced_motion": "reduce"}  # zooms are instantaneous
+Position = tuple[float, float]
 
 
 class Chart:
-    """The map on a page, beside what GET /map says of it."""
+    """The map on a page, next to the response of GET /map."""
 
-    def __init__(self, page: Page, service: Caller, **within: Any) -> None:
+    def __init__(self, page: Page, service: Caller, **filters: Any) -> None:
         self.page = page
-        self.told = service.get("/map", **within).json
-        points = self.told["points"]
+        self.response = service.get("/map", **filters).json
+        points = self.response["points"]
         columns = (points[name] for name in ("id", "x", "y", "text", "created_at", "cluster"))
         self.points: dict[int, tuple[Any, ...]] = {point[0]: point for point in zip(*columns, strict=True)}
         expect(self.canvas).to_have_attribute("data-points", str(len(self.points)))
@@ -47,16 +47,16 @@ class Chart:
 
     @property
     def view(self) -> list[float]:
-        """The centre, the pixels to a unit, and by how much it is wider than high."""
-        return [float(each) for each in str(self.canvas.get_attribute("data-view")).split(",")]
+        """Return the center, pixels per unit, and the aspect ratio."""
+        return [float(number) for number in str(self.canvas.get_attribute("data-view")).split(",")]
 
-    def until(self, holds: str, value: float | str = 0) -> None:
-        """Wait for what is seen to be so: `holds` may speak of x, y and scale, and of the value."""
+    def wait_until(self, condition: str, value: float | str = 0) -> None:
+        """Wait for a condition on x, y and scale, and the given value."""
         now = "const [x, y, scale] = document.getElementById('dots').dataset.view.split(',').map(Number);"
-        self.page.wait_for_function(f"(value) => {{ {now} return {holds}; }}", arg=value)
+        self.page.wait_for_function(f"(value) => {{ {now} return {condition}; }}", arg=value)
 
-    def insides(self) -> dict[int, Spot]:
-        """Where the memories are drawn, in pixels of the canvas."""
+    def canvas_positions(self) -> dict[int, Position]:
+        """Return the positions of the memories in pixels of the canvas."""
         x, y, scale, wide = self.view
         box = self.box
         return {
@@ -64,45 +64,49 @@ class Chart:
             for number, at_x, at_y, *_ in self.points.values()
         }
 
-    def spots(self) -> dict[int, Spot]:
-        """Where they are drawn, in pixels of the window."""
+    def positions(self) -> dict[int, Position]:
+        """Return the positions of the memories in pixels of the window."""
         box = self.box
-        return {number: (box["x"] + across, box["y"] + down) for number, (across, down) in self.insides().items()}
+        return {
+            number: (box["x"] + across, box["y"] + down) for number, (across, down) in self.canvas_positions().items()
+        }
 
-    def spot(self, number: int) -> Spot:
-        return self.spots()[number]
+    def position(self, number: int) -> Position:
+        return self.positions()[number]
 
     @property
     def box(self) -> FloatRect:
-        found = self.canvas.bounding_box()
-        assert found
-        return found
+        box = self.canvas.bounding_box()
+        assert box
+        return box
 
-    def lonely(self, but: Collection[int] = ()) -> int:
-        """The memory that is farthest from any other, of those that are drawn in full: a label may cover a point."""
-        xy = np.array(list(self.insides().values()))
-        apart = np.hypot(*(xy[:, None] - xy[None]).transpose(2, 0, 1))
-        np.fill_diagonal(apart, np.inf)
-        farthest = [list(self.points)[place] for place in np.argsort(-apart.min(axis=1), kind="stable")]
-        colours = dict(zip(farthest, map(tuple, self.colours(farthest)), strict=True))
-        often = Counter(colours.values())
-        return next(each for each in farthest if often[colours[each]] > 1 and each not in but)
+    def isolated(self, excluded: Collection[int] = ()) -> int:
+        """Return the most isolated memory that is not covered by a label."""
+        xy = np.array(list(self.canvas_positions().values()))
+        distances = np.hypot(*(xy[:, None] - xy[None]).transpose(2, 0, 1))
+        np.fill_diagonal(distances, np.inf)
+        by_distance = [list(self.points)[index] for index in np.argsort(-distances.min(axis=1), kind="stable")]
+        colours = dict(zip(by_distance, map(tuple, self.colours(by_distance)), strict=True))
+        colour_counts = Counter(colours.values())
+        return next(number for number in by_distance if colour_counts[colours[number]] > 1 and number not in excluded)
 
     def within(self, left: float, top: float, right: float, bottom: float) -> set[int]:
-        """The memories that are drawn in a part of the window."""
-        return {each for each, (x, y) in self.spots().items() if left < x < right and top < y < bottom}
+        """Return the memories in a part of the window."""
+        return {number for number, (x, y) in self.positions().items() if left < x < right and top < y < bottom}
 
-    def all_seen(self, numbers: Iterable[int]) -> bool:
-        """Whether these are drawn where they can be seen."""
-        spots, box = self.insides(), self.box
-        return all(0 < spots[number][0] < box["width"] and 0 < spots[number][1] < box["height"] for number in numbers)
+    def are_visible(self, numbers: Iterable[int]) -> bool:
+        """Return whether these memories are visible."""
+        positions, box = self.canvas_positions(), self.box
+        return all(
+            0 < positions[number][0] < box["width"] and 0 < positions[number][1] < box["height"] for number in numbers
+        )
 
     def colour(self, number: int) -> list[int]:
-        """The pixel in the middle of a memory."""
+        """Return the pixel at the center of a memory."""
         return self.colours([number])[0]
 
     def colours(self, numbers: Sequence[int]) -> list[list[int]]:
-        """The pixels in the middle of memories."""
+        """Return the pixels at the centers of memories."""
         look = """(places) => {
             const canvas = document.getElementById("dots");
             const sharp = canvas.width / canvas.clientWidth;
@@ -112,39 +116,39 @@ class Chart:
             return places.map(([across, down]) =>
                 [...copy.getImageData(Math.round(across * sharp), Math.round(down * sharp), 1, 1).data]);
         }"""
-        places = self.insides()
-        found: list[list[int]] = self.page.evaluate(look, [list(places[number]) for number in numbers])
-        return found
+        positions = self.canvas_positions()
+        pixels: list[list[int]] = self.page.evaluate(look, [list(positions[number]) for number in numbers])
+        return pixels
 
-    def drag(self, *way: Spot, keys: tuple[str, ...] = ()) -> None:
+    def drag(self, *path: Position, keys: tuple[str, ...] = ()) -> None:
         mouse, keyboard = self.page.mouse, self.page.keyboard
         for key in keys:
             keyboard.down(key)
-        mouse.move(*way[0])
+        mouse.move(*path[0])
         mouse.down()
-        for each in way[1:]:
-            mouse.move(*each, steps=4)
+        for position in path[1:]:
+            mouse.move(*position, steps=4)
         mouse.up()
         for key in keys:
             keyboard.up(key)
 
 
-def seed(service: Caller, facts: list[dict[str, Any]]) -> list[int]:
-    answer = service.post("/memory/add-batch", {"memories": facts, "deduplicate": False})
-    assert answer.status == 200, answer.json
-    return [each["id"] for each in answer.json["results"]]
+def add_facts(service: Caller, facts: list[dict[str, Any]]) -> list[int]:
+    response = service.post("/memory/add-batch", {"memories": facts, "deduplicate": False})
+    assert response.status == 200, response.json
+    return [result["id"] for result in response.json["results"]]
 
 
 def ids_listed(page: Page) -> list[int]:
-    found: list[int] = page.locator("#panel .member").evaluate_all("(all) => all.map((it) => Number(it.dataset.id))")
-    return found
+    ids: list[int] = page.locator("#panel .member").evaluate_all("(all) => all.map((it) => Number(it.dataset.id))")
+    return ids
 
 
-def listed(page: Page) -> set[int]:
-    """The memories that the panel lists, all of them."""
-    more = page.locator("#panel .further")
-    while more.is_visible():
-        more.click()
+def all_listed(page: Page) -> set[int]:
+    """Return all memories listed in the panel."""
+    show_more = page.locator("#panel .further")
+    while show_more.is_visible():
+        show_more.click()
     return set(ids_listed(page))
 
 
@@ -160,110 +164,110 @@ def notice(page: Page) -> Locator:
     return page.locator(".notice")
 
 
-def wide(chart: Chart) -> tuple[float, float, float, float]:
-    """The left half of the canvas, in pixels of the window; clear of its edges."""
+def left_half(chart: Chart) -> tuple[float, float, float, float]:
+    """Return the left half of the canvas, in pixels of the window."""
     box = chart.box
     return box["x"] + 4, box["y"] + 4, box["x"] + box["width"] / 2, box["y"] + box["height"] - 4
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """A service with what a team knows, for tests that change none of it."""
+def team_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """Return a service with a team's memories, for tests that do not change them."""
     clock = FixedClock(story.NOW.strftime("%Y-%m-%dT%H:%M:%SZ"))
     store = SqliteStore(tmp_path_factory.mktemp("told") / "cofio.db", clock)
     with Keeper(store, HashEmbedder(), clock) as keeper, serving(keeper) as url:
         caller = Caller(url)
-        seed(caller, story.facts(SOME))
+        add_facts(caller, story.facts(SMALL_COUNT))
         yield caller
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Viewing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_it_opens_on_all_memories_and_says_how_many_there_are(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
-    groups = len(chart.told["clusters"])
-    expect(page.locator("#what")).to_have_text(f"{SOME} memories, {groups} groups")
-    expect(chart.canvas).to_have_attribute("aria-label", f"Map of memories: {SOME} memories, {groups} groups")
-    counts = Counter(chart.told["points"]["category"])
-    for place, category in enumerate(chart.told["categories"]):
-        expect(page.locator(".class", has_text=category.title())).to_contain_text(str(counts[place]))
-    assert chart.all_seen(chart.points)
-    picture(page, "map")
+def test_map_shows_all_memories_and_their_number(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
+    groups = len(chart.response["clusters"])
+    expect(page.locator("#what")).to_have_text(f"{SMALL_COUNT} memories, {groups} groups")
+    expect(chart.canvas).to_have_attribute("aria-label", f"Map of memories: {SMALL_COUNT} memories, {groups} groups")
+    counts = Counter(chart.response["points"]["category"])
+    for index, category in enumerate(chart.response["categories"]):
+        expect(page.locator(".class", has_text=category.title())).to_contain_text(str(counts[index]))
+    assert chart.are_visible(chart.points)
+    screenshot(page, "map")
 
 
-def test_a_point_has_the_colour_of_its_class_by_category_project_and_age(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
-    number = chart.lonely()
-    place = list(chart.points).index(number)
-    points = chart.told["points"]
-    project = chart.told["projects"][points["project"][place]]
-    category = chart.told["categories"][points["category"][place]]
+def test_points_are_coloured_by_category_project_and_age(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
+    number = chart.isolated()
+    index = list(chart.points).index(number)
+    points = chart.response["points"]
+    project = chart.response["projects"][points["project"][index]]
+    category = chart.response["categories"][points["category"][index]]
     names = {"Category": category.title(), "Project": project or "No project", "Age": None}
-    for way, name in names.items():
-        page.get_by_role("radio", name=way).check()
-        expect(page).to_have_url(re.compile(rf"#/{way.lower()}"))
+    for scheme, name in names.items():
+        page.get_by_role("radio", name=scheme).check()
+        expect(page).to_have_url(re.compile(rf"#/{scheme.lower()}"))
         entries = page.locator(".class")
         assert 2 <= entries.count() <= 8
         entry = entries.filter(has_text=name) if name and entries.filter(has_text=name).count() else entries.last
-        if way == "Age":
+        if scheme == "Age":
             continue
-        drawn = entry.locator(".dot").evaluate("(it) => getComputedStyle(it).backgroundColor")
-        assert chart.colour(number)[:3] == [int(match) for match in re.findall(r"\d+", drawn)]
+        colour = entry.locator(".dot").evaluate("(it) => getComputedStyle(it).backgroundColor")
+        assert chart.colour(number)[:3] == [int(match) for match in re.findall(r"\d+", colour)]
     ages = page.locator(".class bdi").all_inner_texts()
     counts = page.locator(".class .count").all_inner_texts()
-    assert ages[-1] == "Jun 2026"  # of the month that the last was said in
-    assert sum(map(int, counts)) == SOME
+    assert ages[-1] == "Jun 2026"  # the month of the newest memory
+    assert sum(map(int, counts)) == SMALL_COUNT
     assert len(set(page.locator(".class .dot").evaluate_all("(all) => all.map((it) => it.style.background)"))) == len(
         ages
     )
 
 
-def test_one_goes_nearer_by_key_by_wheel_and_by_button_and_the_address_remembers(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
-    whole = chart.view
+def test_zoom_by_key_wheel_and_button_is_kept_in_the_url(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
+    initial = chart.view
     chart.canvas.focus()
     page.keyboard.press("+")
-    chart.until("scale > value", whole[2])  # it is drawn in the next frame
-    assert math.isclose(chart.view[2], whole[2] * 1.5, rel_tol=1e-6)
+    chart.wait_until("scale > value", initial[2])  # drawn in the next frame
+    assert math.isclose(chart.view[2], initial[2] * 1.5, rel_tol=1e-6)
     page.keyboard.press("-")
     page.keyboard.press("ArrowRight")
-    chart.until("x > value", whole[0])
+    chart.wait_until("x > value", initial[0])
     page.keyboard.press("0")
-    chart.until("x === value", whole[0])
-    number = chart.lonely()
-    page.mouse.move(*chart.spot(number))
-    before = chart.spot(number)
+    chart.wait_until("x === value", initial[0])
+    number = chart.isolated()
+    page.mouse.move(*chart.position(number))
+    position_before = chart.position(number)
     page.mouse.wheel(0, -300)
-    chart.until("scale > value", whole[2])
-    assert math.dist(before, chart.spot(number)) < 2  # what one points at stays there
-    near = chart.view[2]
+    chart.wait_until("scale > value", initial[2])
+    assert math.dist(position_before, chart.position(number)) < 2  # the position under the pointer stays fixed
+    near_scale = chart.view[2]
     press(page, "Zoom in")
-    chart.until("scale > value", near * 1.59)
-    kept = chart.view
-    expect(page).to_have_url(re.compile(rf"#/category\?at=\d+,\d+,{kept[2] / whole[2]:.4g}$"))
+    chart.wait_until("scale > value", near_scale * 1.59)
+    final = chart.view
+    expect(page).to_have_url(re.compile(rf"#/category\?at=\d+,\d+,{final[2] / initial[2]:.4g}$"))
     page.reload()
-    again = Chart(page, told)
-    assert np.allclose(again.view, kept, rtol=0.01)
+    reloaded = Chart(page, team_service)
+    assert np.allclose(reloaded.view, final, rtol=0.01)
     press(page, "Show the whole map")
     expect(page).to_have_url(re.compile(r"#/category$"))
 
 
-def test_a_drag_moves_the_map_and_a_zoom_flies_unless_motion_is_not_wanted(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map")
-    chart = Chart(page, told)
-    number = chart.lonely()
-    before = chart.spot(number)
-    left, _top, _right, bottom = wide(chart)
+def test_drag_moves_the_map_and_zoom_is_animated(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map")
+    chart = Chart(page, team_service)
+    number = chart.isolated()
+    position_before = chart.position(number)
+    left, _top, _right, bottom = left_half(chart)
     x = chart.view[0]
     chart.drag((left + 50, bottom - 10), (left + 90, bottom - 30))
-    chart.until("x !== value", x)
-    assert math.dist(chart.spot(number), (before[0] + 40, before[1] - 20)) < 2
+    chart.wait_until("x !== value", x)
+    assert math.dist(chart.position(number), (position_before[0] + 40, position_before[1] - 20)) < 2
     scale = chart.view[2]
-    seen = page.evaluate("""async () => {
+    frame_count = page.evaluate("""async () => {
         const dots = document.getElementById("dots");
         const seen = new Set();
         document.querySelector('[aria-label="Zoom in"]').click();
@@ -274,33 +278,33 @@ def test_a_drag_moves_the_map_and_a_zoom_flies_unless_motion_is_not_wanted(told:
         }
         return seen.size;
     }""")
-    assert seen > 3
-    chart.until("scale > value", scale * 1.599)
+    assert frame_count > 3
+    chart.wait_until("scale > value", scale * 1.599)
 
 
-def test_what_one_points_at_is_told_with_its_date(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
-    number = chart.lonely()
+def test_hovered_memory_is_shown_with_its_date(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
+    number = chart.isolated()
     tip = page.locator("#tip")
     expect(tip).to_be_hidden()
-    page.mouse.move(*chart.spot(number))
+    page.mouse.move(*chart.position(number))
     expect(tip).to_contain_text(chart.points[number][3][:100])
     expect(tip.locator("time")).to_have_attribute("datetime", chart.points[number][4])
     expect(tip).to_contain_text("2026" if "2026" in chart.points[number][4] else "2025")
-    across, down = chart.spot(number)
+    across, down = chart.position(number)
     page.mouse.move(across, down + 250)
     page.mouse.move(5, 5)
     expect(tip).to_be_hidden()
 
 
-def test_a_click_opens_the_memory_beside_the_map_and_back_shuts_it(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
-    number = chart.lonely()
-    page.mouse.click(*chart.spot(number))
+def test_click_opens_the_memory_and_back_closes_it(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
+    number = chart.isolated()
+    page.mouse.click(*chart.position(number))
     expect(title(page)).to_have_text(f"Memory {number}")
-    memory = told.get(f"/memory/{number}").json
+    memory = team_service.get(f"/memory/{number}").json
     expect(page.locator(".memory .text")).to_have_text(memory["text"])
     expect(page.get_by_role("link", name="Open in Memories")).to_have_attribute("href", f"memories#/{number}")
     expect(page.locator(".near .member")).to_have_count(5)
@@ -313,16 +317,14 @@ def test_a_click_opens_the_memory_beside_the_map_and_back_shuts_it(told: Caller,
     expect(page.locator(".memory .text")).to_have_text(memory["text"])
     press(page, "‹ Groups")
     expect(title(page)).to_have_text("Groups")
-    assert told.get(f"/memory/{number}").json["retrieval_count"] == memory["retrieval_count"]  # looking is no recall
+    assert team_service.get(f"/memory/{number}").json["retrieval_count"] == memory["retrieval_count"]  # not a retrieval
 
 
-def test_what_was_about_to_be_written_down_is_not_written_over_where_one_went_back_to(
-    told: Caller, visit: Visitor
-) -> None:
-    """The place is noted when the view has come to rest: here at the very moment in which somebody goes back."""
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
-    number = chart.lonely()
+def test_delayed_url_update_does_not_overwrite_the_history(team_service: Caller, visit: Visitor) -> None:
+    """The URL is updated after the view has settled, here at the moment of going back."""
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
+    number = chart.isolated()
     page.evaluate(
         """() => {
           const wait = window.setTimeout;
@@ -331,81 +333,83 @@ def test_what_was_about_to_be_written_down_is_not_written_over_where_one_went_ba
           addEventListener("popstate", () => { window.noted = held.splice(0).map((then) => then()).length; });
         }"""
     )
-    page.mouse.click(*chart.spot(number))
+    page.mouse.click(*chart.position(number))
     expect(title(page)).to_have_text(f"Memory {number}")
-    page.mouse.wheel(0, -300)  # the view moves, and is to be noted
+    page.mouse.wheel(0, -300)  # schedules a URL update
     page.wait_for_timeout(100)
     page.go_back()
     expect(title(page)).to_have_text("Groups")
     assert page.evaluate("noted") > 0
 
 
-# ── choosing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Selection ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_box_chooses_what_lies_in_it_and_control_adds_to_that(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
-    left, top, right, bottom = wide(chart)
+def test_box_selects_memories_and_control_extends_the_selection(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
+    left, top, right, bottom = left_half(chart)
     expected = chart.within(left, top, right, bottom)
-    assert 5 < len(expected) < SOME
+    assert 5 < len(expected) < SMALL_COUNT
     chart.drag((left, top), (right, bottom), keys=("Shift",))
     expect(title(page)).to_have_text(f"{len(expected)} memories chosen")
     expect(page.locator("#told")).to_have_text(f"{len(expected)} memories chosen")
-    assert listed(page) == expected
-    points = chart.told["points"]
-    of = dict(zip(points["id"], points["category"], strict=True))
-    categories = Counter(chart.told["categories"][of[each]] for each in expected)
+    assert all_listed(page) == expected
+    points = chart.response["points"]
+    category_of = dict(zip(points["id"], points["category"], strict=True))
+    categories = Counter(chart.response["categories"][category_of[number]] for number in expected)
     text = page.locator("#panel > p").first.inner_text()
     assert {word: int(count) for count, word in re.findall(r"(\d+) (\w+)", text)} == categories
-    across, down = max(chart.spots().values())  # the one that is farthest to the right
+    across, down = max(chart.positions().values())  # the one that is farthest to the right
     around = chart.within(across - 8, down - 8, across + 8, down + 8)
     chart.drag((across - 8, down - 8), (across + 8, down + 8), keys=("Shift", "Control"))
     expect(title(page)).to_have_text(f"{len(expected | around)} memories chosen")
-    assert listed(page) == expected | around
+    assert all_listed(page) == expected | around
     chart.canvas.focus()
     page.keyboard.press("Escape")
     expect(title(page)).to_have_text("Groups")
 
 
-def test_a_line_drawn_by_hand_chooses_what_it_encloses(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
-    left, top, right, bottom = wide(chart)
+def test_lasso_selects_enclosed_memories(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
+    left, top, right, bottom = left_half(chart)
     press(page, "Select")
     expect(page.get_by_role("button", name="Select")).to_have_attribute("aria-pressed", "true")
-    half = {each: chart.spots()[each] for each in chart.within(left, top, right, bottom)}
-    shares = {each: (x - left) / (right - left) + (y - top) / (bottom - top) for each, (x, y) in half.items()}
-    corner = {each for each, share in shares.items() if share < 1}
+    in_left_half = {number: chart.positions()[number] for number in chart.within(left, top, right, bottom)}
+    shares = {
+        number: (x - left) / (right - left) + (y - top) / (bottom - top) for number, (x, y) in in_left_half.items()
+    }
+    corner = {number for number, share in shares.items() if share < 1}
     chart.drag((left, top), (right, top), (left, bottom))  # a triangle
     expect(title(page)).to_have_text(f"{len(corner)} memories chosen")
-    assert listed(page) == corner
+    assert all_listed(page) == corner
 
 
-def test_every_group_is_in_a_list_that_goes_to_it(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
+def test_group_list_navigates_to_the_group(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
     groups = page.locator("#panel .group")
-    expect(groups).to_have_count(len(chart.told["clusters"]))
+    expect(groups).to_have_count(len(chart.response["clusters"]))
     counts = [int(text) for text in groups.locator(".count").all_inner_texts()]
-    assert counts == sorted((each["count"] for each in chart.told["clusters"]), reverse=True)
-    before = chart.view
+    assert counts == sorted((cluster["count"] for cluster in chart.response["clusters"]), reverse=True)
+    view_before = chart.view
     number = int(groups.nth(1).get_attribute("data-group") or 0)
-    name = " · ".join(chart.told["clusters"][number]["words"])
+    name = " · ".join(chart.response["clusters"][number]["words"])
     expect(groups.nth(1)).to_contain_text(name)
     groups.nth(1).focus()
     page.keyboard.press("Enter")
     expect(title(page)).to_have_text(name)
     expect(title(page)).to_be_focused()
-    members = {each for each, point in chart.points.items() if point[5] == number}
-    assert listed(page) == members
-    chart.until("scale > value", before[2])
-    assert chart.all_seen(members)
+    members = {number for number, point in chart.points.items() if point[5] == number}
+    assert all_listed(page) == members
+    chart.wait_until("scale > value", view_before[2])
+    assert chart.are_visible(members)
 
 
-def test_it_is_walked_from_memory_to_memory_with_the_keys(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
+def test_keyboard_moves_between_memories(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
     chart.canvas.focus()
     page.keyboard.press("Shift+ArrowRight")
     expect(page.locator("#tip")).to_be_visible()
@@ -413,20 +417,20 @@ def test_it_is_walked_from_memory_to_memory_with_the_keys(told: Caller, visit: V
     expect(page.locator("#told")).to_contain_text(first)
     page.keyboard.press("Space")
     expect(title(page)).to_have_text("1 memory chosen")
-    [one] = listed(page)
+    [first_id] = all_listed(page)
     page.keyboard.press("Shift+ArrowRight")
     expect(page.locator("#tip .says")).not_to_have_text(first)
     page.keyboard.press("Space")
     expect(title(page)).to_have_text("2 memories chosen")
-    [other] = listed(page) - {one}
-    assert chart.points[other][1] > chart.points[one][1]  # further to the right
+    [second_id] = all_listed(page) - {first_id}
+    assert chart.points[second_id][1] > chart.points[first_id][1]  # further to the right
     page.keyboard.press("Enter")
     expect(title(page)).to_be_focused()
-    expect(title(page)).to_have_text(f"Memory {other}")
+    expect(title(page)).to_have_text(f"Memory {second_id}")
     press(page, "‹ Chosen")
-    expect(page.locator(f"[data-id='{other}']")).to_be_focused()
+    expect(page.locator(f"[data-id='{second_id}']")).to_be_focused()
     page.go_back()
-    expect(title(page)).to_have_text(f"Memory {other}")
+    expect(title(page)).to_have_text(f"Memory {second_id}")
     page.go_back()
     expect(title(page)).to_have_text("2 memories chosen")
     expect(title(page)).to_be_focused()
@@ -435,18 +439,18 @@ def test_it_is_walked_from_memory_to_memory_with_the_keys(told: Caller, visit: V
     expect(title(page)).to_be_focused()
 
 
-def test_what_answers_a_search_lights_up(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
-    best = told.post("/search", {"query": "Stripe invoice refund", "k": 50, "log": False}).json["results"]
-    number = chart.lonely(but={each["id"] for each in best})
-    plain = chart.colour(number)
-    before = told.get("/stats").json["retrievals"]
+def test_search_highlights_matches(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
+    results = team_service.post("/search", {"query": "Stripe invoice refund", "k": 50, "log": False}).json["results"]
+    number = chart.isolated(excluded={hit["id"] for hit in results})
+    normal_colour = chart.colour(number)
+    retrievals = team_service.get("/stats").json["retrievals"]
     page.get_by_role("searchbox", name="Find").fill("Stripe invoice refund")
     expect(title(page)).to_have_text("50 answers")
-    assert ids_listed(page) == [each["id"] for each in best]
-    assert chart.colour(number) != plain  # it recedes
-    assert told.get("/stats").json["retrievals"] == before
+    assert ids_listed(page) == [hit["id"] for hit in results]
+    assert chart.colour(number) != normal_colour  # it is dimmed
+    assert team_service.get("/stats").json["retrievals"] == retrievals
     expect(page).to_have_url(re.compile("find=Stripe"))
     press(page, "Select them")
     expect(title(page)).to_have_text("50 memories chosen")
@@ -456,25 +460,29 @@ def test_what_answers_a_search_lights_up(told: Caller, visit: Visitor) -> None:
     expect(page.get_by_role("searchbox", name="Find")).to_have_value("")
 
 
-# ── narrowing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Filters ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_legend_hides_a_class_or_shows_it_alone(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    chart = Chart(page, told)
+def test_legend_hides_or_isolates_a_class(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    chart = Chart(page, team_service)
     entry = page.locator(".class", has_text="Decision")
     counts = dict(
         zip(["decision", "detail", "learning"], map(int, page.locator(".class .count").all_inner_texts()), strict=True)
     )
-    number = next(each for place, each in enumerate(chart.points)
-                  if chart.told["categories"][chart.told["points"]["category"][place]] == "decision")  # fmt: skip
+    decision = chart.response["categories"].index("decision")
+    number = next(
+        memory_id
+        for index, memory_id in enumerate(chart.points)
+        if chart.response["points"]["category"][index] == decision
+    )
     entry.click()
     expect(entry).to_have_attribute("aria-pressed", "false")
-    expect(page.locator("#told")).to_have_text(f"{SOME - counts['decision']} memories shown")
+    expect(page.locator("#told")).to_have_text(f"{SMALL_COUNT - counts['decision']} memories shown")
     expect(page).to_have_url(re.compile("hide=decision"))
-    left, top, right, bottom = wide(chart)
+    left, top, right, bottom = left_half(chart)
     chart.drag((left, top), (right + 2_000, bottom), keys=("Shift",))
-    assert number not in listed(page)
+    assert number not in all_listed(page)
     page.reload()
     expect(page.locator(".class", has_text="Decision")).to_have_attribute("aria-pressed", "false")
     page.locator(".entry", has_text="Learning").hover()
@@ -485,67 +493,69 @@ def test_the_legend_hides_a_class_or_shows_it_alone(told: Caller, visit: Visitor
     expect(page.locator(".class[aria-pressed=true]")).to_have_count(3)
 
 
-def test_a_project_or_a_category_has_a_map_of_its_own(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    Chart(page, told)
+def test_project_and_category_filter_the_map(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    Chart(page, team_service)
     page.get_by_label("Project", exact=True).and_(page.locator("select")).select_option("mobile")
-    chart = Chart(page, told, project="mobile")
-    assert 0 < len(chart.points) < SOME
+    chart = Chart(page, team_service, project="mobile")
+    assert 0 < len(chart.points) < SMALL_COUNT
     expect(page.locator("#what")).to_contain_text(f"{len(chart.points)} memories")
     page.locator("select[name=category]").select_option("learning")
-    Chart(page, told, project="mobile", category="learning")
+    Chart(page, team_service, project="mobile", category="learning")
     page.go_back()
-    Chart(page, told, project="mobile")
+    Chart(page, team_service, project="mobile")
     page.locator("select[name=project]").select_option("No project")
-    assert len(Chart(page, told, project="").points) > 0
-    expect(page.locator("select[name=project] option")).to_have_count(len(told.get("/projects").json["projects"]) + 2)
+    assert len(Chart(page, team_service, project="").points) > 0
+    expect(page.locator("select[name=project] option")).to_have_count(
+        len(team_service.get("/projects").json["projects"]) + 2
+    )
 
 
-def test_nothing_fits_and_the_way_back(service: Caller, visit: Visitor) -> None:
-    seed(service, story.facts(12))
-    page = visit(service, "/ui/map#/category?project=nowhere", **CALM)
+def test_no_match_offers_to_clear_the_filters(service: Caller, visit: Visitor) -> None:
+    add_facts(service, story.facts(12))
+    page = visit(service, "/ui/map#/category?project=nowhere", **REDUCED_MOTION)
     expect(page.locator(".empty")).to_contain_text("No memory on the map matches the filters.")
     press(page, "Show all")
     Chart(page, service)
 
 
-# ── doing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Actions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_chosen_are_archived_at_once_and_undone_at_once(service: Caller, visit: Visitor) -> None:
-    seed(service, story.facts(60))
-    page = visit(service, "/ui/map", **CALM)
+def test_selection_is_archived_and_undone(service: Caller, visit: Visitor) -> None:
+    add_facts(service, story.facts(60))
+    page = visit(service, "/ui/map", **REDUCED_MOTION)
     chart = Chart(page, service)
-    left, top, right, bottom = wide(chart)
+    left, top, right, bottom = left_half(chart)
     expected = chart.within(left, top, right, bottom)
-    stays = (chart.points.keys() - expected).pop()
-    place = chart.spot(stays)
+    remaining = (chart.points.keys() - expected).pop()
+    position = chart.position(remaining)
     chart.drag((left, top), (right, bottom), keys=("Shift",))
     expect(title(page)).to_have_text(f"{len(expected)} memories chosen")
     press(page, "Archive")
     expect(notice(page)).to_contain_text(f"Archived: {len(expected)} memories.")
-    assert all(service.get(f"/memory/{each}").json["archived_at"] for each in expected)
+    assert all(service.get(f"/memory/{number}").json["archived_at"] for number in expected)
     expect(page.locator("#what")).to_contain_text(f"{60 - len(expected)} memories")
-    assert chart.spot(stays) == place  # nothing else moves
+    assert chart.position(remaining) == position  # other points do not move
     chart.drag((left, top), (right, bottom), keys=("Shift",))
     expect(page.locator("#told")).to_have_text("0 memories chosen")
     notice(page).get_by_role("button", name="Undo").click()
     expect(title(page)).to_have_text(f"{len(expected)} memories chosen")
-    assert not any(service.get(f"/memory/{each}").json["archived_at"] for each in expected)
+    assert not any(service.get(f"/memory/{number}").json["archived_at"] for number in expected)
     press(page, "Pin")
     expect(notice(page)).to_contain_text(f"Pinned: {len(expected)} memories.")
-    assert all(service.get(f"/memory/{each}").json["pinned"] for each in expected)
+    assert all(service.get(f"/memory/{number}").json["pinned"] for number in expected)
     notice(page).get_by_role("button", name="Undo").click()
     expect(notice(page)).to_contain_text("Undone.")
-    assert not any(service.get(f"/memory/{each}").json["pinned"] for each in expected)
+    assert not any(service.get(f"/memory/{number}").json["pinned"] for number in expected)
 
 
-def test_one_memory_is_pinned_and_archived_from_its_summary(service: Caller, visit: Visitor) -> None:
-    seed(service, story.facts(30))
-    page = visit(service, "/ui/map", **CALM)
+def test_single_memory_is_pinned_and_archived(service: Caller, visit: Visitor) -> None:
+    add_facts(service, story.facts(30))
+    page = visit(service, "/ui/map", **REDUCED_MOTION)
     chart = Chart(page, service)
-    number = chart.lonely()
-    page.mouse.click(*chart.spot(number))
+    number = chart.isolated()
+    page.mouse.click(*chart.position(number))
     press(page, "Pin")
     expect(page.locator(".marks")).to_contain_text("pinned")
     press(page, "Archive")
@@ -554,14 +564,14 @@ def test_one_memory_is_pinned_and_archived_from_its_summary(service: Caller, vis
     assert service.get(f"/memory/{number}").json["archived_at"]
 
 
-def test_what_is_new_is_told_and_drawn_when_it_is_asked_for(service: Caller, visit: Visitor) -> None:
-    seed(service, story.facts(40))
-    page = visit(service, "/ui/map", **CALM)
+def test_new_memories_are_announced_and_drawn_on_request(service: Caller, visit: Visitor) -> None:
+    add_facts(service, story.facts(40))
+    page = visit(service, "/ui/map", **REDUCED_MOTION)
     chart = Chart(page, service)
-    before = chart.view
+    view_before = chart.view
     service.post("/memory/add", {"text": "The canary has a canary of its own."})
     expect(page.locator("#news")).to_contain_text("1 new")
-    assert chart.view == before
+    assert chart.view == view_before
     expect(page.locator("#what")).to_contain_text("40 memories")
     press(page, "Redraw")
     expect(page.locator("#what")).to_contain_text("41 memories")
@@ -569,200 +579,206 @@ def test_what_is_new_is_told_and_drawn_when_it_is_asked_for(service: Caller, vis
     expect(chart.canvas).to_be_focused()
 
 
-# ── for whom ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Permissions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("role", "deeds"), [("read", 0), ("write", 2)])
-def test_a_key_is_offered_what_it_may_do(serve: Callable[..., Caller], visit: Visitor, role: str, deeds: int) -> None:
+@pytest.mark.parametrize(("role", "action_count"), [("read", 0), ("write", 2)])
+def test_actions_follow_the_role_of_the_key(
+    serve: Callable[..., Caller], visit: Visitor, role: str, action_count: int
+) -> None:
     service = serve(api_key="owner")
     owner = service.having("owner")
-    seed(owner, [{**fact, "visibility": "global"} for fact in story.facts(30)])
+    add_facts(owner, [{**fact, "visibility": "global"} for fact in story.facts(30)])
     key = owner.post("/keys", {"name": "ann", "user": "ann", "role": role}).json["secret"]
-    page = visit(service, "/ui/map", **CALM)
+    page = visit(service, "/ui/map", **REDUCED_MOTION)
     page.get_by_label("API key").fill(key)
     press(page, "Open")
     chart = Chart(page, owner)
-    page.mouse.click(*chart.spot(chart.lonely()))
+    page.mouse.click(*chart.position(chart.isolated()))
     expect(page.get_by_role("link", name="Open in Memories")).to_be_visible()
-    expect(page.locator("#panel .actions button")).to_have_count(deeds)
-    left, top, right, bottom = wide(chart)
+    expect(page.locator("#panel .actions button")).to_have_count(action_count)
+    left, top, right, bottom = left_half(chart)
     chart.drag((left, top), (right + 2_000, bottom), keys=("Shift",))
     expect(title(page)).to_have_text("30 memories chosen")
-    expect(page.locator("#panel .actions button")).to_have_count(deeds)
+    expect(page.locator("#panel .actions button")).to_have_count(action_count)
     press(page, "Forget key")
     expect(page.locator("#page")).to_be_hidden()
-    assert page.locator("#panel").inner_text() == ""  # and nothing stays behind
+    assert page.locator("#panel").inner_text() == ""  # no data remains
     assert chart.canvas.evaluate("(it) => it.width") == 0
     expect(chart.canvas).to_have_attribute("aria-label", "Map of memories")
 
 
-def test_hostile_texts_are_only_texts(service: Caller, visit: Visitor) -> None:
+def test_hostile_texts_are_shown_as_text(service: Caller, visit: Visitor) -> None:
     facts = story.facts(30)
-    long = f"{WEIRD} {'a very long memory ' * 520}"[:9_990]
-    facts += [{"text": f"{WEIRD} number {each}", "project": WEIRD} for each in range(8)] + [
-        {"text": long, "project": "p" * 200}
+    long_text = f"{HOSTILE} {'a very long memory ' * 520}"[:9_990]
+    facts += [{"text": f"{HOSTILE} number {index}", "project": HOSTILE} for index in range(8)] + [
+        {"text": long_text, "project": "p" * 200}
     ]
-    ids = seed(service, facts)
-    page = visit(service, "/ui/map#/project", **CALM)
+    ids = add_facts(service, facts)
+    page = visit(service, "/ui/map#/project", **REDUCED_MOTION)
     chart = Chart(page, service)
     for number in ids[-9:]:
-        page.mouse.move(*chart.spots()[number])
+        page.mouse.move(*chart.positions()[number])
         expect(page.locator("#tip")).to_contain_text("<img src=x")
     expect(page.locator(".class", has_text="script>")).to_have_count(1)
-    page.mouse.click(*chart.spot(ids[-1]))
+    page.mouse.click(*chart.position(ids[-1]))
     chart.canvas.focus()
     page.goto(f"{service.url}/ui/map#/project?open={ids[-1]}")
-    expect(page.locator(".memory .text")).to_have_text(long.strip())
+    expect(page.locator(".memory .text")).to_have_text(long_text.strip())
     press(page, "‹ Groups")
-    left, top, right, bottom = wide(chart)
+    left, top, right, bottom = left_half(chart)
     chart.drag((left, top), (right + 2_000, bottom), keys=("Shift",))
     expect(page.locator("#panel .member", has_text="<script>alert(2)</script>")).to_have_count(9)
     assert page.locator("main img, main script").count() == 0
     assert overflow(page) == 0
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
 
 
 @pytest.mark.parametrize(
-    "where", ["#/nope?at=x,y&open=-3", "#main", "#/age?at=1e9,-1e9,1e9", "#/category?open=999999", "#/%"]
+    "fragment", ["#/nope?at=x,y&open=-3", "#main", "#/age?at=1e9,-1e9,1e9", "#/category?open=999999", "#/%"]
 )
-def test_an_address_of_nothing_does_no_harm(told: Caller, visit: Visitor, where: str) -> None:
+def test_invalid_url_is_ignored(team_service: Caller, visit: Visitor, fragment: str) -> None:
     visit.expected.add(404)
     visit.expected.add(400)
-    page = visit(told, f"/ui/map{where}", **CALM)
-    Chart(page, told)
+    page = visit(team_service, f"/ui/map{fragment}", **REDUCED_MOTION)
+    Chart(page, team_service)
     expect(title(page)).to_be_visible()
 
 
-def test_an_empty_store_says_what_to_do(service: Caller, visit: Visitor) -> None:
-    page = visit(service, "/ui/map", **CALM)
+def test_empty_store_explains_what_to_do(service: Caller, visit: Visitor) -> None:
+    page = visit(service, "/ui/map", **REDUCED_MOTION)
     expect(page.locator(".empty")).to_contain_text("No memories yet")
     expect(page.locator(".empty code")).to_contain_text("cofio add")
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     service.post("/memory/add", {"text": "The first of them."})
     press(page, "Redraw")
     Chart(page, service)
     expect(page.locator("#what")).to_have_text("1 memory, 0 groups")
 
 
-def test_memories_without_vectors_say_what_to_do(tmp_path: Any, visit: Visitor) -> None:
+def test_memories_without_vectors_explain_what_to_do(tmp_path: Any, visit: Visitor) -> None:
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
     store.apply([Add(Fact(text="Imported, and not embedded."))], {}, by="test", why="import")
     with Keeper(store, HashEmbedder(), clock) as keeper, serving(keeper) as url:
-        page = visit(Caller(url), "/ui/map", **CALM)
+        page = visit(Caller(url), "/ui/map", **REDUCED_MOTION)
         expect(page.locator(".empty")).to_contain_text("no vectors yet")
         expect(page.locator(".empty code")).to_have_text("cofio reembed --missing")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_legible_to_all(told: Caller, visit: Visitor, scheme: str) -> None:
-    page = visit(told, "/ui/map#/project", color_scheme=scheme, **CALM)
-    chart = Chart(page, told)
-    assert hindrances(page) == []
-    number = chart.lonely()
-    page.mouse.move(*chart.spot(number))
+def test_page_is_accessible(team_service: Caller, visit: Visitor, scheme: str) -> None:
+    page = visit(team_service, "/ui/map#/project", color_scheme=scheme, **REDUCED_MOTION)
+    chart = Chart(page, team_service)
+    assert accessibility_violations(page) == []
+    number = chart.isolated()
+    page.mouse.move(*chart.position(number))
     expect(page.locator("#tip")).to_be_visible()
     page.locator("#panel .group").first.click()
     expect(page.locator("#panel .member").first).to_be_visible()
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     page.locator("#panel .member").first.click()
     expect(page.locator(".near .member").first).to_be_visible()
-    assert hindrances(page) == []
-    picture(page, f"map-opened-{scheme}")
+    assert accessibility_violations(page) == []
+    screenshot(page, f"map-opened-{scheme}")
     page.get_by_role("searchbox", name="Find").fill("flaky tests")
     expect(title(page)).to_contain_text("answers")
-    assert hindrances(page) == []
-    picture(page, f"map-found-{scheme}")
+    assert accessibility_violations(page) == []
+    screenshot(page, f"map-found-{scheme}")
     if scheme == "dark":
-        page.goto(f"{told.url}/ui/map#/age")
+        page.goto(f"{team_service.url}/ui/map#/age")
         page.reload()
-        Chart(page, told)
-        picture(page, "map-dark")
+        Chart(page, team_service)
+        screenshot(page, "map-dark")
 
 
-def test_the_keyboard_reaches_everything(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", **CALM)
-    Chart(page, told)
+def test_page_works_by_keyboard(team_service: Caller, visit: Visitor) -> None:
+    page = visit(team_service, "/ui/map", **REDUCED_MOTION)
+    Chart(page, team_service)
     page.locator(".skip").focus()
-    wanted = ["[name=find]", "[name=way]", "[name=project]", "[name=category]", ".class", ".only", "#dots",
+    selectors = ["[name=find]", "[name=way]", "[name=project]", "[name=category]", ".class", ".only", "#dots",
               "#controls button", "#panel .group"]  # fmt: skip
     reached = []
     for _ in range(60):
         page.keyboard.press("Tab")
-        reached += [each for each in wanted if page.evaluate("(it) => document.activeElement.matches(it)", each)]
-    assert list(dict.fromkeys(reached)) == wanted
+        reached += [
+            selector for selector in selectors if page.evaluate("(it) => document.activeElement.matches(it)", selector)
+        ]
+    assert list(dict.fromkeys(reached)) == selectors
 
 
-# ── a phone ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Phone ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_phone_moves_it_with_one_finger_and_zooms_with_two(told: Caller, visit: Visitor) -> None:
-    page = visit(told, "/ui/map", viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2, **CALM)
-    chart = Chart(page, told)
+def test_touch_gestures_pan_and_zoom(team_service: Caller, visit: Visitor) -> None:
+    page = visit(
+        team_service, "/ui/map", viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2, **REDUCED_MOTION
+    )
+    chart = Chart(page, team_service)
     assert overflow(page) == 0
-    assert hindrances(page) == []
-    picture(page, "map-phone")
+    assert accessibility_violations(page) == []
+    screenshot(page, "map-phone")
     chart.canvas.scroll_into_view_if_needed()
     touch = page.context.new_cdp_session(page)
 
-    def fingers(kind: str, *spots: Spot) -> None:
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in spots]})
+    def touch_event(kind: str, *touches: Position) -> None:
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in touches]})
 
     box = chart.box
     middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    number = chart.lonely()
-    before, x = chart.spot(number), chart.view[0]
-    fingers("touchStart", middle)
-    fingers("touchMove", (middle[0] + 10, middle[1] + 5))
-    fingers("touchMove", (middle[0] + 30, middle[1] + 15))
-    fingers("touchEnd")
-    chart.until("x !== value", x)
-    assert math.dist(chart.spot(number), (before[0] + 30, before[1] + 15)) < 2
+    number = chart.isolated()
+    position_before, x = chart.position(number), chart.view[0]
+    touch_event("touchStart", middle)
+    touch_event("touchMove", (middle[0] + 10, middle[1] + 5))
+    touch_event("touchMove", (middle[0] + 30, middle[1] + 15))
+    touch_event("touchEnd")
+    chart.wait_until("x !== value", x)
+    assert math.dist(chart.position(number), (position_before[0] + 30, position_before[1] + 15)) < 2
     scale = chart.view[2]
-    fingers("touchStart", (middle[0] - 40, middle[1]), (middle[0] + 40, middle[1]))
+    touch_event("touchStart", (middle[0] - 40, middle[1]), (middle[0] + 40, middle[1]))
     for step in (50, 60, 70, 80):
-        fingers("touchMove", (middle[0] - step, middle[1]), (middle[0] + step, middle[1]))
-    fingers("touchEnd")
-    chart.until("scale > value", scale * 1.9)
+        touch_event("touchMove", (middle[0] - step, middle[1]), (middle[0] + step, middle[1]))
+    touch_event("touchEnd")
+    chart.wait_until("scale > value", scale * 1.9)
     assert math.isclose(chart.view[2], scale * 2, rel_tol=0.05)
     press(page, "Show the whole map")
-    chart.until("scale < value", scale * 1.1)
-    page.touchscreen.tap(*chart.spot(number))
+    chart.wait_until("scale < value", scale * 1.1)
+    page.touchscreen.tap(*chart.position(number))
     expect(title(page)).to_have_text(f"Memory {number}")
     assert overflow(page) == 0
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
 
 
-# ── ten thousand ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Ten thousand memories ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
-def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """Ten thousand memories, with vectors that lie in heaps."""
+def large_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """Return a service with ten thousand clustered memories."""
     clock = FixedClock()
     store = SqliteStore(tmp_path_factory.mktemp("crowd") / "cofio.db", clock)
     embedder = HashEmbedder(64)
     rng = np.random.default_rng(5)
-    heaps = rng.standard_normal((30, 64))
-    vectors = heaps[rng.integers(30, size=MANY)] + 0.7 * rng.standard_normal((MANY, 64))
+    centers = rng.standard_normal((30, 64))
+    vectors = centers[rng.integers(30, size=LARGE_COUNT)] + 0.7 * rng.standard_normal((LARGE_COUNT, 64))
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
     with Keeper(store, embedder, clock) as keeper, serving(keeper) as url:
         keeper.add("The first, by which the store knows its embedder.")
-        facts = [Add(Fact(**fact)) for fact in story.facts(MANY - 1)]
-        store.apply(facts, dict(enumerate(vectors[: MANY - 1])), by="test", why="many")
+        facts = [Add(Fact(**fact)) for fact in story.facts(LARGE_COUNT - 1)]
+        store.apply(facts, dict(enumerate(vectors[: LARGE_COUNT - 1])), by="test", why="many")
         yield Caller(url)
 
 
-def test_ten_thousand_are_drawn_soon_and_move_smoothly(
-    crowd: Caller, visit: Visitor, record_property: Callable[[str, object], None]
+def test_ten_thousand_memories_are_drawn_quickly_and_pan_smoothly(
+    large_service: Caller, visit: Visitor, record_property: Callable[[str, object], None]
 ) -> None:
-    crowd.get("/map")  # as whoever looked before has it
-    page = visit(crowd, "/ui/map", **CALM)
+    large_service.get("/map")  # computed before, as after any earlier visit
+    page = visit(large_service, "/ui/map", **REDUCED_MOTION)
     canvas = page.locator("#dots")
     expect(canvas).to_have_attribute("data-view", re.compile("."))
-    first = page.evaluate("performance.now()")
+    load_time = page.evaluate("performance.now()")
     expect(page.locator("#what")).to_contain_text("10,000 memories")
-    picture(page, "map-many")
+    screenshot(page, "map-many")
     box = canvas.bounding_box()
     assert box
     middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -783,11 +799,10 @@ def test_ten_thousand_are_drawn_soon_and_move_smoothly(
         page.mouse.move(middle[0] + 2 * step, middle[1] + step / 2)
     frames: list[float] = page.evaluate("frames")
     page.mouse.up()
-    usual = statistics.median(frames)
-    print(
-        f"\n10,000 memories: the map after {first:.0f} ms; a frame of a pan takes {usual:.1f} ms, {len(frames)} of them"
-    )
-    record_property("first_map_ms", first)
-    record_property("pan_frame_ms", usual)
-    assert first < 20_000
-    assert usual < 170
+    median_frame = statistics.median(frames)
+    frame_figures = f"{median_frame:.1f} ms, {len(frames)} of them"
+    print(f"\n10,000 memories: the map after {load_time:.0f} ms; a frame of a pan takes {frame_figures}")
+    record_property("first_map_ms", load_time)
+    record_property("pan_frame_ms", median_frame)
+    assert load_time < 20_000
+    assert median_frame < 170

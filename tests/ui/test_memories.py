@@ -1,4 +1,4 @@
-"""The page of memories, as a person uses it: a real browser, the real service, a real store."""
+"""The memories page, in a real browser with the real service and a real store."""
 
 from __future__ import annotations
 
@@ -17,66 +17,66 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.http_api.caller import Caller
 from tests.http_api.conftest import serving
-from tests.ui.conftest import PHONE, Visitor, hindrances, overflow, picture
+from tests.ui.conftest import PHONE, Visitor, accessibility_violations, overflow, screenshot
 
-WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
-MANY = 10_000
+HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
+LARGE_COUNT = 10_000
 WEB, API, INFRA = "/home/ada/storefront", "/home/ada/checkout-api", "/home/ada/infra"
 
 
-def told(text: str, kind: str, project: str, agent: str, *tags: str) -> dict[str, Any]:
+def fact(text: str, kind: str, project: str, agent: str, *tags: str) -> dict[str, Any]:
     source = f"{agent}/{project.rpartition('/')[2]}" if project else agent
     return {"text": text, "kind": kind, "project": project, "agent": agent, "source": source, "tags": list(tags)}
 
 
-#: What people and agents of a small shop have told, oldest first.
-TOLD = [
-    told("The storefront is built with Astro; pages are rendered on the server, islands hydrate on demand.",
+#: Facts of people and agents of a small shop, oldest first.
+FACTS = [
+    fact("The storefront is built with Astro; pages are rendered on the server, islands hydrate on demand.",
          "technology", WEB, "claude-code", "frontend"),
-    told("Prices are kept in minor units as integers. Never use floats for money.",
+    fact("Prices are kept in minor units as integers. Never use floats for money.",
          "policy", API, "codex", "money"),
-    told("Flaky test: test_refund_webhook fails when the sandbox clock is an hour ahead; freeze time before posting.",
+    fact("Flaky test: test_refund_webhook fails when the sandbox clock is an hour ahead; freeze time before posting.",
          "learning", API, "claude-code", "tests"),
-    told("Terraform state lives in the bucket shop-tfstate, locked with DynamoDB.",
+    fact("Terraform state lives in the bucket shop-tfstate, locked with DynamoDB.",
          "observation", INFRA, "codex", "ops"),
-    told("Ada prefers small pull requests, one concern each, with the reason in the first line.",
+    fact("Ada prefers small pull requests, one concern each, with the reason in the first line.",
          "preference", "", "claude-code"),
-    told("Postgres 16 runs in production; migrations must be reversible and are applied before the rollout.",
+    fact("Postgres 16 runs in production; migrations must be reversible and are applied before the rollout.",
          "technology", API, "claude-code", "db", "ops"),
-    told("When the cart grows beyond 200 lines the tax service times out; we split the request into batches of 50.",
+    fact("When the cart grows beyond 200 lines the tax service times out; we split the request into batches of 50.",
          "pattern", API, "codex", "tax"),
-    told("The on-call rota changes on Mondays at 09:00 Berlin time.",
+    fact("The on-call rota changes on Mondays at 09:00 Berlin time.",
          "temporal", "", "cursor", "ops"),
-    told("Images are served through the CDN with a year of cache; a new hash is a new name.",
+    fact("Images are served through the CDN with a year of cache; a new hash is a new name.",
          "decision", WEB, "cursor", "frontend"),
-    told("Secrets come from Vault at start; nothing is read from .env in production.",
+    fact("Secrets come from Vault at start; nothing is read from .env in production.",
          "policy", INFRA, "codex", "security", "ops"),
-    told("We deploy the storefront on Tuesdays and Thursdays, after the smoke tests have passed.",
+    fact("We deploy the storefront on Tuesdays and Thursdays, after the smoke tests have passed.",
          "policy", WEB, "claude-code", "release"),
-    told("Stripe retries a webhook for three days: handlers are idempotent by event id.",
+    fact("Stripe retries a webhook for three days: handlers are idempotent by event id.",
          "learning", API, "claude-code", "payments"),
 ]  # fmt: skip
 
 
-def add(service: Caller, text: str, **about: Any) -> int:
-    answer = service.post("/memory/add", {"text": text, **about})
-    assert answer.status in (200, 201), answer.json
-    return int(answer.json["id"])
+def add(service: Caller, text: str, **fields: Any) -> int:
+    response = service.post("/memory/add", {"text": text, **fields})
+    assert response.status in (200, 201), response.json
+    return int(response.json["id"])
 
 
 @pytest.fixture
 def shop(service: Caller) -> Caller:
-    """What the shop has told, with one memory that was said anew and one that was learned from a conversation."""
-    for each in TOLD:
-        add(service, **each)
-    said = [
+    """Return a service with the shop's facts, one superseded memory and one learned from a conversation."""
+    for fields in FACTS:
+        add(service, **fields)
+    messages = [
         {"role": "user", "content": "For the record: we switched from Prisma to Drizzle in the checkout API."},
         {"role": "assistant", "content": "Noted. I will write new queries with Drizzle, and leave the old migrations."},
     ]
-    heard = {"client": "claude-code", "session": "s-41", "turn": "3", "agent": "claude-code", "project": API}
-    service.post("/capture", {"messages": said, "source": "claude-code/checkout-api", **heard, "wait": True})
-    new = "We deploy the storefront every weekday before noon, after the smoke tests have passed."
-    service.post("/memory/supersede", {"old_id": 11, "new_text": new, "why": "decided in the retro"})
+    origin = {"client": "claude-code", "session": "s-41", "turn": "3", "agent": "claude-code", "project": API}
+    service.post("/capture", {"messages": messages, "source": "claude-code/checkout-api", **origin, "wait": True})
+    new_text = "We deploy the storefront every weekday before noon, after the smoke tests have passed."
+    service.post("/memory/supersede", {"old_id": 11, "new_text": new_text, "why": "decided in the retro"})
     service.patch("/memory/2", {"pinned": True})
     return service
 
@@ -85,8 +85,8 @@ def lines(page: Page) -> Locator:
     return page.locator("#list").get_by_role("option")
 
 
-def line(page: Page, says: str) -> Locator:
-    return lines(page).filter(has_text=says)
+def line(page: Page, text: str) -> Locator:
+    return lines(page).filter(has_text=text)
 
 
 def pane(page: Page) -> Locator:
@@ -101,9 +101,9 @@ def notice(page: Page) -> Locator:
     return page.locator(".notice")
 
 
-def open_line(page: Page, says: str) -> Locator:
-    """The pane with the memory that says so, once all of it is there."""
-    line(page, says).locator(".text").click()
+def open_line(page: Page, text: str) -> Locator:
+    """Open a memory and return the pane once it is loaded."""
+    line(page, text).locator(".text").click()
     expect(pane(page).locator(".history")).to_be_visible()
     return pane(page)
 
@@ -115,14 +115,14 @@ def search(page: Page, text: str) -> None:
     expect(page.locator("#list[aria-busy]")).to_have_count(0)
 
 
-def wide(shown: Locator) -> float:
-    return float(shown.evaluate("(each) => each.getBoundingClientRect().width"))
+def width_of(element: Locator) -> float:
+    return float(element.evaluate("(each) => each.getBoundingClientRect().width"))
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Viewing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_newest_come_first_and_one_opens_beside_them(shop: Caller, visit: Visitor) -> None:
+def test_newest_memories_come_first_and_one_opens_next_to_the_list(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories")
     expect(page.locator("#count")).to_have_text("13 memories, newest first")
     texts = lines(page).locator(".text").all_inner_texts()
@@ -131,7 +131,7 @@ def test_the_newest_come_first_and_one_opens_beside_them(shop: Caller, visit: Vi
     expect(pane(page)).to_contain_text("Open a memory to read it whole")
     detail = open_line(page, "Prices are kept")
     expect(detail.get_by_role("heading", name="Memory 2")).to_be_visible()
-    for each in (
+    for text in (
         "Decision",
         "policy",
         "pinned",
@@ -141,14 +141,14 @@ def test_the_newest_come_first_and_one_opens_beside_them(shop: Caller, visit: Vi
         "told by hand, 100 % sure",
         "never yet",
     ):
-        expect(detail).to_contain_text(each)
+        expect(detail).to_contain_text(text)
     assert page.url.endswith("/ui/memories#/2")
     expect(line(page, "Prices are kept")).to_have_attribute("aria-current", "true")
     page.go_back()
     expect(pane(page)).to_contain_text("Open a memory to read it whole")
 
 
-def test_a_search_is_answered_while_one_types_and_says_why(shop: Caller, visit: Visitor) -> None:
+def test_search_runs_while_typing_and_explains_hits(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories")
     page.get_by_role("searchbox").press_sequentially("when do we deploy the storefront", delay=5)
     expect(page.locator("#count")).to_have_text(re.compile(r"\d+ hits, best first"))
@@ -158,14 +158,16 @@ def test_a_search_is_answered_while_one_types_and_says_why(shop: Caller, visit: 
     [hit, *_] = shop.post("/search", {"query": "when do we deploy the storefront", "explain": True, "log": False}).json[
         "results"
     ]
-    why = hit["why"]
-    for each in (hit["score"], why["vector_share"], why["keyword_share"]):
-        expect(first.locator(".score")).to_contain_text(f"{each:.2f}")
-    near, worded, scale = (wide(first.locator(each)) for each in (".share.near", ".share.worded", ".shares"))
-    assert abs(near / scale - why["vector_share"]) < 0.02
-    assert abs(worded / scale - why["keyword_share"]) < 0.02
+    explanation = hit["why"]
+    for share in (hit["score"], explanation["vector_share"], explanation["keyword_share"]):
+        expect(first.locator(".score")).to_contain_text(f"{share:.2f}")
+    vector_width, keyword_width, total_width = (
+        width_of(first.locator(selector)) for selector in (".share.near", ".share.worded", ".shares")
+    )
+    assert abs(vector_width / total_width - explanation["vector_share"]) < 0.02
+    assert abs(keyword_width / total_width - explanation["keyword_share"]) < 0.02
     detail = open_line(page, "every weekday")
-    expect(detail.locator(".why-hit")).to_contain_text(why["formula"])
+    expect(detail.locator(".why-hit")).to_contain_text(explanation["formula"])
     expect(detail.locator(".why-hit")).to_contain_text("ranks 1st")
     expect(detail.locator(".held mark")).to_have_text(["deploy", "storefront"])
     search(page, "smoke tests")
@@ -175,19 +177,20 @@ def test_a_search_is_answered_while_one_types_and_says_why(shop: Caller, visit: 
     expect(detail.locator(".why-hit")).to_have_count(0)
 
 
-def test_whoever_looks_recalls_nothing(shop: Caller, visit: Visitor) -> None:
+def test_viewing_is_not_a_retrieval(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories")
     search(page, "deploy")
     open_line(page, "every weekday")
-    assert {each["retrieval_count"] for each in shop.get("/memories").json["memories"]} == {0}
+    assert {memory["retrieval_count"] for memory in shop.get("/memories").json["memories"]} == {0}
 
 
-def test_an_answer_that_comes_late_is_dropped(shop: Caller, visit: Visitor) -> None:
+def test_late_reply_is_discarded(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories")
     expect(lines(page)).to_have_count(13)
-    held: list[Any] = []
+    held_routes: list[Any] = []
     page.route(
-        "**/search", lambda route: held.append(route) if "webhook" in route.request.post_data else route.continue_()
+        "**/search",
+        lambda route: held_routes.append(route) if "webhook" in route.request.post_data else route.continue_(),
     )
     page.get_by_role("searchbox").fill("webhook")
     with page.expect_request("**/search"):
@@ -196,12 +199,12 @@ def test_an_answer_that_comes_late_is_dropped(shop: Caller, visit: Visitor) -> N
     expect(lines(page).first).to_contain_text("Terraform")
     count = page.locator("#count").inner_text()
     with page.expect_response("**/search"):
-        held[0].continue_()
+        held_routes[0].continue_()
     expect(lines(page).first).to_contain_text("Terraform")
     assert page.locator("#count").inner_text() == count
 
 
-def test_a_search_that_failed_is_made_again_when_something_moves(shop: Caller, visit: Visitor) -> None:
+def test_failed_search_is_repeated_after_a_change(shop: Caller, visit: Visitor) -> None:
     visit.expected.add(503)
     page = visit(shop, "/ui/memories")
     expect(lines(page).first).to_be_visible()
@@ -214,7 +217,7 @@ def test_a_search_that_failed_is_made_again_when_something_moves(shop: Caller, v
     expect(page.locator("#nothing .trouble")).to_have_count(0)
 
 
-def test_the_list_is_narrowed_and_the_address_remembers(shop: Caller, visit: Visitor) -> None:
+def test_filters_are_applied_and_kept_in_the_url(shop: Caller, visit: Visitor) -> None:
     shop.delete("/memory/4")
     page = visit(shop, "/ui/memories")
     press(page, "Filters")
@@ -247,7 +250,7 @@ def test_the_list_is_narrowed_and_the_address_remembers(shop: Caller, visit: Vis
     assert page.url.endswith("#/7")
 
 
-def test_pinned_and_archived_ones_are_told_apart(shop: Caller, visit: Visitor) -> None:
+def test_pinned_and_archived_memories_are_marked(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories#/?pinned=1")
     expect(lines(page)).to_have_count(1)
     expect(lines(page)).to_contain_text("pinned")
@@ -261,7 +264,7 @@ def test_pinned_and_archived_ones_are_told_apart(shop: Caller, visit: Visitor) -
     assert page.url.endswith("#/")
 
 
-def test_a_reload_brings_back_the_search_and_the_memory(shop: Caller, visit: Visitor) -> None:
+def test_reload_restores_the_search_and_the_memory(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories")
     search(page, "terraform state")
     open_line(page, "Terraform")
@@ -272,7 +275,7 @@ def test_a_reload_brings_back_the_search_and_the_memory(shop: Caller, visit: Vis
     expect(pane(page).locator(".saying")).to_contain_text("shop-tfstate")
 
 
-def test_a_memory_that_is_not_there_says_so(shop: Caller, visit: Visitor) -> None:
+def test_unknown_memory_shows_an_error(shop: Caller, visit: Visitor) -> None:
     visit.expected.add(404)
     page = visit(shop, "/ui/memories#/999")
     expect(pane(page).locator(".trouble")).to_contain_text("There is no memory 999.")
@@ -282,10 +285,10 @@ def test_a_memory_that_is_not_there_says_so(shop: Caller, visit: Visitor) -> Non
     expect(page.locator("#nothing .trouble")).to_contain_text("kind")
 
 
-# ── where it comes from ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── Origin ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_lineage_history_and_what_differs_are_shown_and_undone(shop: Caller, visit: Visitor) -> None:
+def test_lineage_history_and_differences_are_shown_and_undone(shop: Caller, visit: Visitor) -> None:
     visit.expected.add(404)
     page = visit(shop, "/ui/memories#/14")
     detail = pane(page)
@@ -300,14 +303,14 @@ def test_lineage_history_and_what_differs_are_shown_and_undone(shop: Caller, vis
     expect(detail.locator(".lineal")).to_contain_text("Memory 14 replaced it.")
     detail.locator(".lineal a").click()
     expect(steps).to_have_count(3)
-    expect(steps.nth(1).get_by_role("button", name="Undo")).to_have_count(0)  # it is taken back with the one above
+    expect(steps.nth(1).get_by_role("button", name="Undo")).to_have_count(0)  # it is undone together with the one above
     steps.nth(0).get_by_role("button", name="Undo").click()
     expect(notice(page)).to_contain_text("Undone.")
     expect(detail).to_contain_text("Memory 14 is no longer there")
     expect(line(page, "Tuesdays and Thursdays")).to_have_count(1)
 
 
-def test_the_exchange_that_it_was_learned_from_is_quoted(shop: Caller, visit: Visitor) -> None:
+def test_source_exchange_is_quoted(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories#/13")
     quotes = pane(page).locator("blockquote")
     expect(quotes).to_have_count(2)
@@ -319,19 +322,19 @@ def test_the_exchange_that_it_was_learned_from_is_quoted(shop: Caller, visit: Vi
     expect(quotes).to_have_count(0)
 
 
-def test_who_said_it_again_is_told(shop: Caller, visit: Visitor) -> None:
+def test_occurrences_are_listed(shop: Caller, visit: Visitor) -> None:
     for session in ("s-7", "s-8"):
-        add(shop, TOLD[1]["text"], project=API, agent="codex", session=session)
+        add(shop, FACTS[1]["text"], project=API, agent="codex", session=session)
     page = visit(shop, "/ui/memories#/2")
-    sightings = pane(page).locator(".sightings li")
-    expect(sightings).to_have_count(3)
-    expect(sightings.first).to_contain_text("codex in s-8")
+    occurrences = pane(page).locator(".sightings li")
+    expect(occurrences).to_have_count(3)
+    expect(occurrences.first).to_contain_text("codex in s-8")
     expect(line(page, "Prices")).to_contain_text("3×")
 
 
 @pytest.fixture
 def tree(tmp_path: Path, visit: Visitor) -> Iterator[tuple[Caller, Path]]:
-    """A service that looks at a project's files, and the project."""
+    """Return a service that reads a project's files, and the project folder."""
     project = tmp_path / "web"
     (project / ".git").mkdir(parents=True)
     (project / "src").mkdir()
@@ -340,10 +343,10 @@ def tree(tmp_path: Path, visit: Visitor) -> Iterator[tuple[Caller, Path]]:
     keeper = Keeper(SqliteStore(tmp_path / "tree.db", clock), HashEmbedder(), clock, staleness=StalenessChecker())
     with keeper, serving(keeper) as url:
         yield Caller(url), project
-        visit.leave()
+        visit.close()
 
 
-def test_what_a_memory_speaks_of_is_looked_at_and_still_holds(tree: tuple[Caller, Path], visit: Visitor) -> None:
+def test_stale_references_are_shown_and_confirmed(tree: tuple[Caller, Path], visit: Visitor) -> None:
     service, project = tree
     add(service, "The limit of a batch stands in src/cart.py", project=str(project))
     page = visit(service, "/ui/memories#/1")
@@ -360,10 +363,10 @@ def test_what_a_memory_speaks_of_is_looked_at_and_still_holds(tree: tuple[Caller
     expect(pane(page)).to_contain_text("Some of it has changed.")
 
 
-# ── changing one ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Editing one memory ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_memory_is_changed_in_its_place_and_taken_back(shop: Caller, visit: Visitor) -> None:
+def test_memory_is_edited_in_place_and_undone(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories#/8")
     expect(pane(page).locator(".history")).to_be_visible()
     press(page, "Edit")
@@ -377,9 +380,9 @@ def test_a_memory_is_changed_in_its_place_and_taken_back(shop: Caller, visit: Vi
     form.get_by_role("textbox", name="Why").fill("new rota")
     press(page, "Save")
     expect(notice(page)).to_contain_text("Changed: The on-call rota changes on Mondays at 10:00")
-    kept = shop.get("/memory/8").json
-    assert (kept["kind"], kept["category"], kept["tags"]) == ("policy", "decision", ["ops", "rota"])
-    assert (kept["project"], kept["pinned"]) == (INFRA, True)
+    stored = shop.get("/memory/8").json
+    assert (stored["kind"], stored["category"], stored["tags"]) == ("policy", "decision", ["ops", "rota"])
+    assert (stored["project"], stored["pinned"]) == (INFRA, True)
     expect(line(page, "at 10:00")).to_contain_text("pinned")
     newest = pane(page).locator(".history > li").first
     expect(newest).to_contain_text("new rota")
@@ -391,7 +394,7 @@ def test_a_memory_is_changed_in_its_place_and_taken_back(shop: Caller, visit: Vi
     expect(pane(page).locator(".saying")).to_contain_text("at 09:00")
 
 
-def test_a_memory_is_changed_by_keys_alone(shop: Caller, visit: Visitor) -> None:
+def test_memory_is_edited_by_keyboard(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories#/5")
     pane(page).get_by_role("button", name="Edit").focus()
     page.keyboard.press("Enter")
@@ -404,7 +407,7 @@ def test_a_memory_is_changed_by_keys_alone(shop: Caller, visit: Visitor) -> None
     expect(field).not_to_be_focused()
 
 
-def test_what_was_begun_is_there_when_one_comes_back_and_cancel_drops_it(shop: Caller, visit: Visitor) -> None:
+def test_draft_is_kept_until_cancel(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories#/8")
     expect(pane(page).locator(".history")).to_be_visible()
     press(page, "Edit")
@@ -417,14 +420,14 @@ def test_what_was_begun_is_there_when_one_comes_back_and_cancel_drops_it(shop: C
     press(page, "Cancel")
     expect(pane(page).locator(".saying")).to_contain_text("at 09:00")
     press(page, "Edit")
-    expect(text).to_have_value(TOLD[7]["text"])
+    expect(text).to_have_value(FACTS[7]["text"])
     text.fill(" ")
     press(page, "Save")
     expect(pane(page).get_by_role("alert")).to_contain_text("“Text” is empty.")
-    assert shop.get("/memory/8").json["text"] == TOLD[7]["text"]
+    assert shop.get("/memory/8").json["text"] == FACTS[7]["text"]
 
 
-def test_it_is_said_anew_pinned_archived_and_brought_back(shop: Caller, visit: Visitor) -> None:
+def test_memory_is_superseded_pinned_archived_and_restored(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories#/4")
     expect(pane(page).locator(".history")).to_be_visible()
     press(page, "Reword")
@@ -446,19 +449,19 @@ def test_it_is_said_anew_pinned_archived_and_brought_back(shop: Caller, visit: V
     expect(pane(page).locator(".label.archived")).to_be_visible()
     press(page, "Restore")
     expect(line(page, "Terraform")).to_have_count(1)
-    expect(notice(page)).to_contain_text("Restored: Terraform")  # until then, Undo is of the archiving
+    expect(notice(page)).to_contain_text("Restored: Terraform")  # until then, Undo refers to the archiving
     notice(page).get_by_role("button", name="Undo").click()
     expect(line(page, "Terraform")).to_have_count(0)
     expect(page.get_by_role("button", name="Restore", exact=True)).to_be_visible()
 
 
-def test_nothing_is_erased_before_one_is_sure(shop: Caller, visit: Visitor) -> None:
+def test_purge_requires_confirmation(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories#/4")
     expect(pane(page).locator(".history")).to_be_visible()
     press(page, "Erase …")
     form = page.get_by_role("dialog", name="Erase this memory for good?")
     expect(form).to_contain_text("shop-tfstate")
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     press(page, "Erase for good")
     expect(form.get_by_role("alert")).to_contain_text("Nothing was erased.")
     assert shop.get("/memory/4").status == 200
@@ -470,10 +473,10 @@ def test_nothing_is_erased_before_one_is_sure(shop: Caller, visit: Visitor) -> N
     assert shop.get("/memory/4").status == 404
 
 
-def test_a_memory_is_added_and_one_that_was_known_says_so(shop: Caller, visit: Visitor) -> None:
+def test_memory_is_added_and_a_duplicate_is_reported(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories")
     expect(lines(page)).to_have_count(13)
-    for text, answer in (
+    for text, expected_notice in (
         ("Feature flags live in Unleash.", "Added: Feature"),
         ("feature flags  live in unleash.", "Already known"),
     ):
@@ -483,28 +486,28 @@ def test_a_memory_is_added_and_one_that_was_known_says_so(shop: Caller, visit: V
         form.get_by_label("Kind").select_option("technology")
         form.get_by_role("textbox", name="Tags").fill("flags, ops")
         form.get_by_role("button", name="Add", exact=True).click()
-        expect(notice(page)).to_contain_text(answer)
+        expect(notice(page)).to_contain_text(expected_notice)
         expect(pane(page).get_by_role("heading", name="Memory 15")).to_be_visible()
     expect(lines(page)).to_have_count(14)
-    kept = shop.get("/memory/15").json
-    assert (kept["kind"], kept["tags"], kept["occurrences"]) == ("technology", ["flags", "ops"], 2)
+    stored = shop.get("/memory/15").json
+    assert (stored["kind"], stored["tags"], stored["occurrences"]) == ("technology", ["flags", "ops"], 2)
     notice(page).get_by_role("button", name="Undo").click()
     expect(pane(page)).not_to_contain_text("Said 2 times")
     assert shop.get("/memory/15").json["occurrences"] == 1
 
 
-# ── changing many ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Editing several memories ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_range_is_ticked_and_archived_in_one_changeset_with_one_undo(shop: Caller, visit: Visitor) -> None:
+def test_range_is_selected_and_archived_in_one_changeset(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories")
     line(page, "Stripe").locator(".tick").click()
     line(page, "cart grows").locator(".tick").click(modifiers=["Shift"])
-    line(page, "on-call").click(modifiers=["Control"])  # not this one
+    line(page, "on-call").click(modifiers=["Control"])  # deselects this one
     bulk = page.get_by_role("group", name="What is ticked")
     expect(bulk).to_contain_text("4 ticked")
     expect(page.locator('[aria-selected="true"]')).to_have_count(4)
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     bulk.get_by_role("button", name="Archive").click()
     expect(notice(page)).to_contain_text("Archived: 4 memories.")
     expect(lines(page)).to_have_count(9)
@@ -516,7 +519,7 @@ def test_a_range_is_ticked_and_archived_in_one_changeset_with_one_undo(shop: Cal
     expect(lines(page)).to_have_count(13)
 
 
-def test_categories_tags_and_pins_are_set_for_all_that_is_ticked(shop: Caller, visit: Visitor) -> None:
+def test_category_tags_and_pins_are_set_for_the_selection(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories")
     expect(lines(page)).to_have_count(13)
     box = page.get_by_role("listbox")
@@ -532,7 +535,7 @@ def test_categories_tags_and_pins_are_set_for_all_that_is_ticked(shop: Caller, v
     press(page, "Add")
     expect(notice(page)).to_contain_text("Tagged: 3 memories.")
     ids = (14, 13, 12)
-    assert [shop.get(f"/memory/{each}").json["tags"][-2:] for each in ids] == [["q3", "retro"]] * 3
+    assert [shop.get(f"/memory/{memory_id}").json["tags"][-2:] for memory_id in ids] == [["q3", "retro"]] * 3
     page.keyboard.press("Home")
     page.keyboard.press("Space")
     page.keyboard.press("ArrowDown")
@@ -541,11 +544,11 @@ def test_categories_tags_and_pins_are_set_for_all_that_is_ticked(shop: Caller, v
     page.get_by_role("dialog").get_by_label("Category").select_option("detail")
     press(page, "Set")
     expect(notice(page)).to_contain_text("Changed: 2 memories.")
-    assert [shop.get(f"/memory/{each}").json["category"] for each in ids] == ["detail", "detail", "learning"]
+    assert [shop.get(f"/memory/{memory_id}").json["category"] for memory_id in ids] == ["detail", "detail", "learning"]
     page.keyboard.press("Control+a")
     expect(bulk).to_contain_text("13 ticked")
     bulk.get_by_role("button", name="Pin", exact=True).click()
-    expect(notice(page)).to_contain_text("Pinned: 12 memories.")  # one was before
+    expect(notice(page)).to_contain_text("Pinned: 12 memories.")  # one was pinned before
     page.keyboard.press("Control+a")
     expect(bulk.get_by_role("button", name="Pin", exact=True)).to_have_count(0)
     page.keyboard.press("Escape")
@@ -554,17 +557,20 @@ def test_categories_tags_and_pins_are_set_for_all_that_is_ticked(shop: Caller, v
     expect(page.locator(".flag.pinned")).to_have_count(1)
 
 
-# ── very many ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Ten thousand memories ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
-def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """Ten thousand memories, without vectors."""
+def large_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """Return a service with ten thousand memories without vectors."""
     clock = FixedClock()
     store = SqliteStore(tmp_path_factory.mktemp("crowd") / "cofio.db", clock)
     kinds = ("policy", "learning", "observation")
-    facts = [Fact(text=f"Service {each} listens on port {each + 2_000}.", kind=kinds[each % 3]) for each in range(MANY)]
-    for start in range(0, MANY, 250):
+    facts = [
+        Fact(text=f"Service {number} listens on port {number + 2_000}.", kind=kinds[number % 3])
+        for number in range(LARGE_COUNT)
+    ]
+    for start in range(0, LARGE_COUNT, 250):
         store.apply([Add(fact) for fact in facts[start : start + 250]], {}, by="test", why="many")
     with Keeper(store, HashEmbedder(), clock) as keeper, serving(keeper) as url:
         yield Caller(url)
@@ -574,61 +580,63 @@ def scroll_to(page: Page, share: float) -> None:
     page.locator("#list").evaluate("(box, share) => (box.scrollTop = share * box.scrollHeight)", share)
 
 
-def test_ten_thousand_are_scrolled_through_with_a_few_rows_in_the_page(crowd: Caller, visit: Visitor) -> None:
-    page = visit(crowd, "/ui/memories")
+def test_ten_thousand_memories_are_scrolled_with_few_rows_in_the_page(large_service: Caller, visit: Visitor) -> None:
+    page = visit(large_service, "/ui/memories")
     expect(page.locator("#count")).to_have_text("10,000 memories, newest first")
     expect(lines(page).first).to_contain_text("Service 9999 ")
-    asked: list[str] = []
-    page.on("request", lambda each: "/memories?" in each.url and asked.append(each.url))
-    most = 0
+    requested_urls: list[str] = []
+    page.on("request", lambda request: "/memories?" in request.url and requested_urls.append(request.url))
+    max_rows = 0
     for step in range(1, 20):
         scroll_to(page, step / 20)
-        expect(lines(page).filter(has_text=re.compile(rf"Service {MANY - MANY * step // 20 - 5} "))).to_have_count(1)
+        expect(
+            lines(page).filter(has_text=re.compile(rf"Service {LARGE_COUNT - LARGE_COUNT * step // 20 - 5} "))
+        ).to_have_count(1)
         expect(page.locator(".line.blank")).to_have_count(0)
-        most = max(most, lines(page).count())
-    assert most < 60
-    assert len(asked) < 100  # what lies between was not read
+        max_rows = max(max_rows, lines(page).count())
+    assert max_rows < 60
+    assert len(requested_urls) < 100  # skipped pages are not loaded
     scroll_to(page, 1)
     last = lines(page).last
     expect(last).to_contain_text("Service 0 ")
     expect(last).to_have_attribute("aria-posinset", "10000")
     expect(last).to_have_attribute("aria-setsize", "10000")
-    assert [int(each) for each in lines(page).evaluate_all("all => all.map((each) => each.ariaPosInSet)")] == sorted(
-        range(MANY, MANY - lines(page).count(), -1)
-    )
+    assert [
+        int(position) for position in lines(page).evaluate_all("all => all.map((each) => each.ariaPosInSet)")
+    ] == sorted(range(LARGE_COUNT, LARGE_COUNT - lines(page).count(), -1))
 
 
-def test_keys_reach_both_ends_and_every_page_between(crowd: Caller, visit: Visitor) -> None:
-    page = visit(crowd, "/ui/memories")
+def test_keyboard_reaches_both_ends_and_every_page(large_service: Caller, visit: Visitor) -> None:
+    page = visit(large_service, "/ui/memories")
     box = page.get_by_role("listbox")
     expect(lines(page).first).to_be_visible()
     box.focus()
 
-    def active() -> Locator:
+    def active_row() -> Locator:
         return page.locator(f"#{box.get_attribute('aria-activedescendant')}")
 
     page.keyboard.press("End")
-    expect(active()).to_contain_text("Service 0 ")
-    expect(active()).to_be_in_viewport(ratio=0.9)
+    expect(active_row()).to_contain_text("Service 0 ")
+    expect(active_row()).to_be_in_viewport(ratio=0.9)
     page.keyboard.press("Enter")
     expect(pane(page).get_by_role("heading", name="Memory 1", exact=True)).to_be_visible()
     page.keyboard.press("PageUp")
-    place = int(active().get_attribute("aria-posinset") or 0)
-    assert MANY - 30 < place < MANY
+    position = int(active_row().get_attribute("aria-posinset") or 0)
+    assert LARGE_COUNT - 30 < position < LARGE_COUNT
     page.keyboard.press("ArrowUp")
-    expect(active()).to_have_attribute("aria-posinset", str(place - 1))
+    expect(active_row()).to_have_attribute("aria-posinset", str(position - 1))
     page.keyboard.press("Home")
-    expect(active()).to_contain_text("Service 9999 ")
+    expect(active_row()).to_contain_text("Service 9999 ")
     page.keyboard.press("PageDown")
-    assert int(active().get_attribute("aria-posinset") or 0) > 3
+    assert int(active_row().get_attribute("aria-posinset") or 0) > 3
     assert lines(page).count() < 60
     page.keyboard.press("Control+a")
-    expect(page.get_by_role("group", name="What is ticked")).to_contain_text("1,000 ticked")  # the most at once
+    expect(page.get_by_role("group", name="What is ticked")).to_contain_text("1,000 ticked")  # the maximum
     page.keyboard.press("Escape")
 
 
-def test_what_comes_meanwhile_moves_nothing_under_whoever_reads(crowd: Caller, visit: Visitor) -> None:
-    page = visit(crowd, "/ui/memories#/5000")
+def test_new_memories_do_not_move_the_view(large_service: Caller, visit: Visitor) -> None:
+    page = visit(large_service, "/ui/memories#/5000")
     expect(page.locator("#count")).to_have_text("10,000 memories, newest first")
     scroll_to(page, 0.5)
     row = lines(page).filter(has_text="Service 4995 ")
@@ -637,20 +645,20 @@ def test_what_comes_meanwhile_moves_nothing_under_whoever_reads(crowd: Caller, v
     press(page, "Edit")
     text = pane(page).get_by_role("textbox", name="Text")
     text.fill("half a thou")
-    where = row.bounding_box()
-    fresh = add(crowd, "A new one, while somebody reads.")
+    position = row.bounding_box()
+    first_id = add(large_service, "A new one, while somebody reads.")
     pill = page.get_by_role("button", name="1 new memory: show")
     expect(pill).to_be_visible()
-    assert row.bounding_box() == where
-    crowd.patch("/memory/5000", {"tags": ["elsewhere"]})
+    assert row.bounding_box() == position
+    large_service.patch("/memory/5000", {"tags": ["elsewhere"]})
     expect(pane(page)).to_contain_text("It was changed meanwhile.")
     expect(text).to_have_value("half a thou")
     expect(text).to_be_focused()
-    assert row.bounding_box() == where
+    assert row.bounding_box() == position
     pill.click()
     expect(lines(page).first).to_contain_text("A new one, while somebody reads.")
     expect(page.get_by_role("listbox")).to_be_focused()
-    add(crowd, "And another, at the top.")
+    add(large_service, "And another, at the top.")
     expect(lines(page).first).to_contain_text("And another, at the top.")
     expect(text).to_have_value("half a thou")
     press(page, "Cancel")
@@ -658,33 +666,33 @@ def test_what_comes_meanwhile_moves_nothing_under_whoever_reads(crowd: Caller, v
     pane(page).get_by_role("button", name=re.compile("Undo")).last.click()
     expect(page.get_by_role("dialog", name="Undo the whole change?")).to_contain_text("249 others")
     press(page, "Cancel")
-    for each in (fresh, fresh + 1):
-        crowd.delete(f"/memory/{each}", purge="true")
+    for memory_id in (first_id, first_id + 1):
+        large_service.delete(f"/memory/{memory_id}", purge="true")
 
 
-# ── who may what ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Permissions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def keyed(serve: Callable[..., Caller], role: str) -> tuple[Caller, str]:
-    """A service with a key of this role for Ada, and her secret."""
+def service_with_key(serve: Callable[..., Caller], role: str) -> tuple[Caller, str]:
+    """Return a service with a key of this role for Ada, and its secret."""
     owner = serve(api_key="owner")
     owner = owner.having("owner")
     add(owner, "The whole team deploys on weekdays.", visibility="global", kind="policy")
     add(owner, "Bob looks for another job.", user="bob")
-    made = owner.post("/keys", {"name": "ada", "user": "ada", "role": role}).json
-    return owner, made["secret"]
+    key = owner.post("/keys", {"name": "ada", "user": "ada", "role": role}).json
+    return owner, key["secret"]
 
 
-def enter(page: Page, secret: str) -> None:
+def enter_key(page: Page, secret: str) -> None:
     page.get_by_label("API key").fill(secret)
     press(page, "Open")
 
 
-def test_a_key_to_read_shows_everything_and_offers_nothing(serve: Callable[..., Caller], visit: Visitor) -> None:
-    owner, secret = keyed(serve, "read")
+def test_read_key_sees_memories_and_is_offered_no_actions(serve: Callable[..., Caller], visit: Visitor) -> None:
+    owner, secret = service_with_key(serve, "read")
     visit.expected.add(401)
     page = visit(owner, "/ui/memories")
-    enter(page, secret)
+    enter_key(page, secret)
     expect(lines(page)).to_have_count(1)
     expect(page.locator(".line .tick")).to_have_count(0)
     detail = open_line(page, "The whole team")
@@ -696,16 +704,16 @@ def test_a_key_to_read_shows_everything_and_offers_nothing(serve: Callable[..., 
     page.keyboard.press("Control+a")
     expect(page.get_by_role("group", name="What is ticked")).to_be_hidden()
     assert page.get_by_role("listbox").get_attribute("aria-multiselectable") is None
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     press(page, "Forget key")
     expect(page.get_by_label("API key")).to_be_visible()
     expect(page.locator(".line")).to_have_count(0)
 
 
-def test_a_key_to_write_sees_its_own_and_changes_it(serve: Callable[..., Caller], visit: Visitor) -> None:
-    owner, secret = keyed(serve, "write")
+def test_write_key_sees_and_edits_its_own_memories(serve: Callable[..., Caller], visit: Visitor) -> None:
+    owner, secret = service_with_key(serve, "write")
     page = visit(owner, "/ui/memories")
-    enter(page, secret)
+    enter_key(page, secret)
     expect(lines(page)).to_have_count(1)
     press(page, "Add a memory")
     page.get_by_role("dialog").get_by_role("textbox", name="What is to be remembered").fill("Ada likes tea.")
@@ -721,32 +729,32 @@ def test_a_key_to_write_sees_its_own_and_changes_it(serve: Callable[..., Caller]
     assert owner.get("/memory/1").status == 200
 
 
-def test_what_was_begun_with_one_key_is_gone_with_it(serve: Callable[..., Caller], visit: Visitor) -> None:
-    owner, secret = keyed(serve, "write")
+def test_draft_is_removed_with_the_key(serve: Callable[..., Caller], visit: Visitor) -> None:
+    owner, secret = service_with_key(serve, "write")
     number = add(owner.having(secret), "Ada likes tea.")
     page = visit(owner, f"/ui/memories#/{number}")
-    enter(page, secret)
+    enter_key(page, secret)
     press(page, "Edit")
     pane(page).locator("textarea").fill("Ada likes coffee, and nobody is to know.")
     press(page, "Forget key")
     expect(page.locator("#detail")).to_be_empty()
-    enter(page, "owner")
+    enter_key(page, "owner")
     expect(pane(page).locator(".saying .text")).to_have_text("Ada likes tea.")
     expect(page.locator("textarea")).to_have_count(0)
 
 
-def test_an_empty_store_says_what_to_do(service: Caller, visit: Visitor) -> None:
+def test_empty_store_explains_what_to_do(service: Caller, visit: Visitor) -> None:
     page = visit(service, "/ui/memories")
     expect(page.locator(".empty")).to_contain_text("Nothing is remembered yet")
     expect(page.get_by_role("listbox")).to_be_hidden()
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     page.locator(".empty").get_by_role("button", name="Add a memory").click()
     page.get_by_role("dialog").get_by_role("textbox", name="What is to be remembered").fill("We deploy on Fridays.")
     page.get_by_role("dialog").get_by_role("button", name="Add", exact=True).click()
     expect(lines(page)).to_have_count(1)
 
 
-#: Scrolls the pane to its end; the history may be drawn after the text.
+#: Scroll the pane to its end; the history may be drawn after the text.
 HISTORY_AT_THE_END = """() => {
   const pane = document.querySelector("#detail");
   pane.scrollTop = pane.scrollHeight;
@@ -755,24 +763,33 @@ HISTORY_AT_THE_END = """() => {
 }"""
 
 
-# ── for everybody, whatever it says ───────────────────────────────────────────────────────────────────────────────────
+# ── Accessibility and hostile text ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_whatever_a_memory_says_is_shown_as_it_is(service: Caller, visit: Visitor) -> None:
-    add(service, WEIRD, project=WEIRD, source=WEIRD, agent=WEIRD, tags=[WEIRD], metadata={WEIRD: WEIRD}, speaker=WEIRD)
-    long = "".join(f"word{number} " for number in range(1_300))[:10_000].strip()
-    add(service, long)
+def test_hostile_and_long_texts_are_shown_as_text(service: Caller, visit: Visitor) -> None:
+    add(
+        service,
+        HOSTILE,
+        project=HOSTILE,
+        source=HOSTILE,
+        agent=HOSTILE,
+        tags=[HOSTILE],
+        metadata={HOSTILE: HOSTILE},
+        speaker=HOSTILE,
+    )
+    long_text = "".join(f"word{number} " for number in range(1_300))[:10_000].strip()
+    add(service, long_text)
     add(service, "x" * 10_000)
-    said = [{"role": "user", "content": f"We switched from Prisma to Drizzle. {WEIRD}"}]
-    service.post("/capture", {"messages": said, "wait": True, "client": WEIRD, "session": WEIRD, "turn": "1"})
-    service.patch("/memory/1", {"text": f"{WEIRD} more"})
+    messages = [{"role": "user", "content": f"We switched from Prisma to Drizzle. {HOSTILE}"}]
+    service.post("/capture", {"messages": messages, "wait": True, "client": HOSTILE, "session": HOSTILE, "turn": "1"})
+    service.patch("/memory/1", {"text": f"{HOSTILE} more"})
     page = visit(service, "/ui/memories#/1")
-    expect(pane(page).locator(".saying .text")).to_have_text(f"{WEIRD} more")
+    expect(pane(page).locator(".saying .text")).to_have_text(f"{HOSTILE} more")
     expect(pane(page).locator(".history > li")).to_have_count(2)
     expect(pane(page).locator(".history ins").first).to_contain_text("more")
     assert page.locator("#page img, #page script").count() == 0
     assert overflow(page) == 0
-    for number, text in ((2, long), (3, "x" * 10_000)):
+    for number, text in ((2, long_text), (3, "x" * 10_000)):
         page.goto(f"{service.url}/ui/memories#/{number}")
         expect(pane(page).locator(".saying .text")).to_have_text(text)
         page.wait_for_function(HISTORY_AT_THE_END)
@@ -789,22 +806,22 @@ def test_whatever_a_memory_says_is_shown_as_it_is(service: Caller, visit: Visito
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_hinders_anybody(shop: Caller, visit: Visitor, scheme: Any) -> None:
+def test_page_is_accessible(shop: Caller, visit: Visitor, scheme: Any) -> None:
     page = visit(shop, "/ui/memories", color_scheme=scheme)
     line(page, "Stripe").locator(".tick").click()
     press(page, "Filters")
     open_line(page, "every weekday")
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     search(page, "deploy the storefront")
     expect(page.locator(".score").first).to_be_visible()
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     press(page, "Edit")
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     press(page, "Add a memory")
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
 
 
-def test_everything_is_reached_with_the_keyboard(shop: Caller, visit: Visitor) -> None:
+def test_page_works_by_keyboard(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories")
     expect(lines(page)).to_have_count(13)
     page.get_by_role("button", name="Add a memory").focus()
@@ -825,54 +842,54 @@ def test_everything_is_reached_with_the_keyboard(shop: Caller, visit: Visitor) -
     expect(pane(page)).to_contain_text("Open a memory to read it whole")
 
 
-def test_on_a_phone_the_memory_lies_over_the_list(shop: Caller, visit: Visitor) -> None:
+def test_memory_covers_the_list_on_a_phone(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories", viewport=PHONE)
     expect(lines(page).first).to_be_visible()
     assert overflow(page) == 0
     scroll_to(page, 0.4)
     row = line(page, "cart grows")
-    where = row.bounding_box()
+    position = row.bounding_box()
     row.locator(".text").click()
     expect(pane(page).locator(".history")).to_be_visible()
     expect(page.get_by_role("listbox")).to_be_hidden()
     expect(pane(page).get_by_role("heading", name="Memory 7")).to_be_focused()
     assert overflow(page) == 0
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     press(page, "Back to the list")
     expect(pane(page)).to_be_hidden()
     expect(page.get_by_role("listbox")).to_be_focused()
-    assert row.bounding_box() == where
-    assert hindrances(page) == []
+    assert row.bounding_box() == position
+    assert accessibility_violations(page) == []
 
 
-def test_pictures(shop: Caller, visit: Visitor) -> None:
+def test_screenshots(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories")
     line(page, "Stripe").locator(".tick").click()
     line(page, "Images").locator(".tick").click(modifiers=["Shift"])
     open_line(page, "Drizzle")
-    picture(page, "memories-ticked")
+    screenshot(page, "memories-ticked")
     press(page, "Filters")
     press(page, "Edit")
-    picture(page, "memories-edit")
+    screenshot(page, "memories-edit")
     press(page, "Cancel")
     press(page, "Filters")
     search(page, "when do we deploy the storefront?")
     open_line(page, "every weekday")
-    picture(page, "memories")
+    screenshot(page, "memories")
     page.emulate_media(color_scheme="dark")
-    picture(page, "memories-dark")
+    screenshot(page, "memories-dark")
     page.set_viewport_size(PHONE)
-    picture(page, "memories-phone-detail")
+    screenshot(page, "memories-phone-detail")
     press(page, "Back to the list")
-    picture(page, "memories-phone")
+    screenshot(page, "memories-phone")
 
 
-# ── episodes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Episodes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_switch_shows_what_was_said_beside_the_memories(shop: Caller, visit: Visitor) -> None:
-    about = {"session": "s-42", "turn": "1", "client": "codex", "wait": True}
-    shop.post("/capture", {"messages": "Shall we meet at the harbour?", **about})
+def test_episodes_are_shown_next_to_memories_on_request(shop: Caller, visit: Visitor) -> None:
+    fields = {"session": "s-42", "turn": "1", "client": "codex", "wait": True}
+    shop.post("/capture", {"messages": "Shall we meet at the harbour?", **fields})
     page = visit(shop, "/ui/memories")
     page.get_by_role("searchbox").fill("harbour")
     expect(page.locator("#episodes")).to_be_hidden()
@@ -885,6 +902,6 @@ def test_a_switch_shows_what_was_said_beside_the_memories(shop: Caller, visit: V
     row.locator("summary").click()
     expect(row).to_contain_text("User: Shall we meet at the harbour?")
     assert "episodes=1" in page.url
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     page.get_by_label("Episodes too: what was said").uncheck()
     expect(episodes).to_be_hidden()

@@ -1,4 +1,4 @@
-"""The page about sessions, as a person looks at it."""
+"""The sessions page."""
 
 from __future__ import annotations
 
@@ -9,20 +9,26 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.http_api.caller import Caller
-from tests.ui.conftest import PHONE, Visitor, hindrances, overflow, picture
+from tests.ui.conftest import PHONE, Visitor, accessibility_violations, overflow, screenshot
 
-WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
+HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
 
 
-def say(caller: Caller, session: str, prompt: str, answer: str = "Noted.", **about: Any) -> None:
+def say(caller: Caller, session: str, prompt: str, answer: str = "Noted.", **fields: Any) -> None:
     messages = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
-    where = {"client": "claude-code", "source": "claude-code/web", "project": "/srv/web", "turn": prompt[:40], **about}
-    answered = caller.post("/capture", {"messages": messages, "session": session, "wait": True, **where})
-    assert answered.status in (200, 202), answer
+    arguments = {
+        "client": "claude-code",
+        "source": "claude-code/web",
+        "project": "/srv/web",
+        "turn": prompt[:40],
+        **fields,
+    }
+    response = caller.post("/capture", {"messages": messages, "session": session, "wait": True, **arguments})
+    assert response.status in (200, 202), answer
 
 
 @pytest.fixture
-def worked(service: Caller) -> Caller:
+def service_with_sessions(service: Caller) -> Caller:
     say(service, "4b1f0d2e-first", "I prefer tabs over spaces.", at="2026-01-05T09:00:00Z")
     say(
         service,
@@ -33,8 +39,8 @@ def worked(service: Caller) -> Caller:
     )
     text = "7. Pending Tasks:\n   - Write the test for timeouts\n" + "Much was done. " * 80
     messages = [{"role": "assistant", "content": text}]
-    about = {"client": "claude-code", "session": "4b1f0d2e-first", "project": "/srv/web", "turn": "compact-1"}
-    service.post("/capture", {"messages": messages, "context": "compact_summary", "wait": True, **about})
+    fields = {"client": "claude-code", "session": "4b1f0d2e-first", "project": "/srv/web", "turn": "compact-1"}
+    service.post("/capture", {"messages": messages, "context": "compact_summary", "wait": True, **fields})
     say(service, "9c3-second", "Where do we deploy?", client="codex", project="/srv/api", at="2026-02-01T09:00:00Z")
     return service
 
@@ -43,33 +49,33 @@ def rows(page: Page) -> Locator:
     return page.locator("#sessions .row")
 
 
-def test_sessions_are_listed_and_one_is_opened(worked: Caller, visit: Visitor) -> None:
-    page = visit(worked, "/ui/sessions")
+def test_sessions_are_listed_and_opened(service_with_sessions: Caller, visit: Visitor) -> None:
+    page = visit(service_with_sessions, "/ui/sessions")
     expect(rows(page)).to_have_count(2)
     first = rows(page).filter(has_text="/srv/web")
     first.get_by_role("button", expanded=False).click()
     for text in ("Now add retries to the client", "Shall I write tests too?", "Write the test for timeouts", "tabs"):
         expect(first.locator(".detail")).to_contain_text(text)
     assert "#/4b1f0d2e-first" in page.url
-    picture(page, "sessions")
+    screenshot(page, "sessions")
     first.get_by_role("button", name="Show all").click()
     expect(first.locator(".detail")).to_contain_text("Much was done. " * 70)
     first.locator(".head").click()
     expect(first.locator(".detail")).to_be_hidden()
 
 
-def test_a_memory_leads_to_its_session_and_back_and_is_undone_there(worked: Caller, visit: Visitor) -> None:
-    page = visit(worked, "/ui/sessions#/4b1f")
+def test_memory_links_to_its_session_where_it_is_undone(service_with_sessions: Caller, visit: Visitor) -> None:
+    page = visit(service_with_sessions, "/ui/sessions#/4b1f")
     page.get_by_role("link", name="memory 1").click()
     page.get_by_role("link", name="4b1f0d2e-first").click()
     expect(page.get_by_role("heading", name="Sessions", exact=True)).to_be_visible()
     page.get_by_role("button", name="Undo changeset 1").click()
     expect(page.get_by_text("undone", exact=True)).to_be_visible()
-    assert worked.get("/stats").json["memories"] == 0
+    assert service_with_sessions.get("/stats").json["memories"] == 0
 
 
-def test_sessions_are_narrowed_and_the_address_says_so(worked: Caller, visit: Visitor) -> None:
-    page = visit(worked, "/ui/sessions")
+def test_filters_are_applied_and_kept_in_the_url(service_with_sessions: Caller, visit: Visitor) -> None:
+    page = visit(service_with_sessions, "/ui/sessions")
     page.get_by_label("Client").fill("codex")
     expect(rows(page)).to_have_count(1)
     expect(rows(page)).to_contain_text("/srv/api")
@@ -80,28 +86,28 @@ def test_sessions_are_narrowed_and_the_address_says_so(worked: Caller, visit: Vi
     expect(page.get_by_label("Client")).to_have_value("codex")
 
 
-def test_a_session_that_is_not_there_says_so(worked: Caller, visit: Visitor) -> None:
+def test_unknown_session_shows_an_error(service_with_sessions: Caller, visit: Visitor) -> None:
     visit.expected.add(404)
-    page = visit(worked, "/ui/sessions#/unknown")
+    page = visit(service_with_sessions, "/ui/sessions#/unknown")
     expect(page.get_by_text("There is no session")).to_be_visible()
 
 
-def test_where_nothing_is_recorded_it_says_how(service: Caller, visit: Visitor) -> None:
+def test_empty_list_explains_itself(service: Caller, visit: Visitor) -> None:
     expect(visit(service, "/ui/sessions").get_by_text("No session is recorded yet")).to_be_visible()
 
 
-def test_a_key_sees_its_own_sessions(serve: Callable[..., Caller], visit: Visitor) -> None:
+def test_key_sees_its_own_sessions(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="the owner")
-    made = service.post("/keys", {"name": "ada", "user": "ada"}, {"X-API-Key": "the owner"}).json
-    say_as = {"messages": "User: The vault opens at noon", "client": "codex", "session": "s1", "wait": True}
-    service.post("/capture", say_as, {"X-API-Key": "the owner"})
+    key = service.post("/keys", {"name": "ada", "user": "ada"}, {"X-API-Key": "the owner"}).json
+    exchange = {"messages": "User: The vault opens at noon", "client": "codex", "session": "s1", "wait": True}
+    service.post("/capture", exchange, {"X-API-Key": "the owner"})
     page = visit(service, "/ui/sessions")
-    page.get_by_label("API key").fill(made["secret"])
+    page.get_by_label("API key").fill(key["secret"])
     page.get_by_role("button", name="Open").click()
     expect(page.get_by_text("No session is recorded yet")).to_be_visible()
 
 
-def test_two_owners_of_one_id_are_opened_each_for_itself(service: Caller, visit: Visitor) -> None:
+def test_sessions_of_two_owners_with_one_id_are_opened_separately(service: Caller, visit: Visitor) -> None:
     for owner in ("ada", "bob", ""):
         say(service, "s1", f"The editor of {owner or 'nobody'}", user=owner)
     page = visit(service, "/ui/sessions")
@@ -115,21 +121,21 @@ def test_two_owners_of_one_id_are_opened_each_for_itself(service: Caller, visit:
         expect(page.locator(".detail:visible")).to_contain_text(f"The editor of {owner or 'nobody'}")
 
 
-def test_texts_are_shown_harmlessly(service: Caller, visit: Visitor) -> None:
-    say(service, "s1/" + WEIRD, WEIRD, WEIRD, project=WEIRD)
+def test_hostile_texts_are_shown_as_text(service: Caller, visit: Visitor) -> None:
+    say(service, "s1/" + HOSTILE, HOSTILE, HOSTILE, project=HOSTILE)
     page = visit(service, "/ui/sessions")
     rows(page).locator(".head").click()
     expect(rows(page).locator(".turns").last).to_contain_text("alert(1)")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_legible_to_all(worked: Caller, visit: Visitor, scheme: Any) -> None:
-    page = visit(worked, "/ui/sessions#/4b1f0d2e-first", color_scheme=scheme)
+def test_page_is_accessible(service_with_sessions: Caller, visit: Visitor, scheme: Any) -> None:
+    page = visit(service_with_sessions, "/ui/sessions#/4b1f0d2e-first", color_scheme=scheme)
     expect(page.get_by_text("Turns, newest first")).to_be_visible()
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
 
 
-def test_it_fits_a_phone(worked: Caller, visit: Visitor) -> None:
-    page = visit(worked, "/ui/sessions#/4b1f0d2e-first", viewport=PHONE)
+def test_page_fits_a_phone(service_with_sessions: Caller, visit: Visitor) -> None:
+    page = visit(service_with_sessions, "/ui/sessions#/4b1f0d2e-first", viewport=PHONE)
     expect(page.get_by_text("Turns, newest first")).to_be_visible()
     assert overflow(page) == 0

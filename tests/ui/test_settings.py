@@ -1,4 +1,4 @@
-"""The page about settings, and the doctor's, as a person uses it: a real browser, the real service."""
+"""The settings page and the doctor, in a real browser with the real service."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from cofio.testing import FixedClock, HashEmbedder
 from tests.cli.conftest import VARIABLES
 from tests.http_api.caller import Caller
 from tests.http_api.conftest import serving
-from tests.ui.conftest import PHONE, Visitor, hindrances, overflow, picture
+from tests.ui.conftest import PHONE, Visitor, accessibility_violations, overflow, screenshot
 
-FOUND = [
+CHECKS = [
     Check("versions", "ok", "cofio 0.9.0, Python 3.12.4 at /home/ada/.venv/bin/python"),
     Check("service", "ok", "http://127.0.0.1:8900, cofio 0.9.0"),
     Check("store", "ok", "sqlite:///home/ada/.cofio/cofio.db, 1,204 memories, 12.4 MB"),
@@ -34,12 +34,12 @@ FOUND = [
     Check("codex", "wrong", "Hooks are missing in /home/ada/.codex/hooks.json: Stop.",
           "`cofio install codex` installs them."),
 ]  # fmt: skip
-WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script> \u202eback'
+HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script> \u202eback'
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that nothing of this machine tells of."""
+    """Return a home isolated from the settings of this machine."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -48,50 +48,54 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-class House:
-    """A service with its settings, and its keeper."""
+class SettingsService:
+    """A service with its settings and its keeper."""
 
     def __init__(self, home: Path, stack: ExitStack) -> None:
         self.home = home
         self._stack = stack
 
     def __call__(self, doctor: Doctor | None = None, **flags: Any) -> Caller:
-        known = Settings.load({"home": self.home, **flags})
+        loaded = Settings.load({"home": self.home, **flags})
         clock = FixedClock()
         self.keeper = self._stack.enter_context(
             Keeper(SqliteStore(self.home / "cofio.db", clock), HashEmbedder(), clock)
         )
-        given = {each.name: getattr(known, each.name) for each in settable()}
-        origins = {**known.origins, "port": "flag"}
-        url = self._stack.enter_context(serving(self.keeper, doctor=doctor, **{**given, "port": 0, "origins": origins}))
+        values = {option.name: getattr(loaded, option.name) for option in settable()}
+        origins = {**loaded.origins, "port": "flag"}
+        url = self._stack.enter_context(
+            serving(self.keeper, doctor=doctor, **{**values, "port": 0, "origins": origins})
+        )
         return Caller(url)
 
 
 @pytest.fixture
-def house(home: Path) -> Iterator[House]:
+def settings_service(home: Path) -> Iterator[SettingsService]:
     with ExitStack() as stack:
-        yield House(home, stack)
+        yield SettingsService(home, stack)
 
 
 def setting(page: Page, name: str) -> Locator:
     return page.locator(f"#setting-{name}")
 
 
-def examine(page: Page) -> Locator:
+def run_doctor(page: Page) -> Locator:
     page.get_by_role("button", name="Examine").click()
     expect(page.locator(".verdict")).to_be_visible()
     return page.locator(".check")
 
 
-# ── settings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Settings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_setting_stands_there_with_its_value_where_it_comes_from_and_how_it_is_set(
-    house: House, visit: Visitor, monkeypatch: pytest.MonkeyPatch
+def test_every_setting_is_listed_with_value_origin_and_instructions(
+    settings_service: SettingsService, visit: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(house.home, "inbox_days", "7")
+    write(settings_service.home, "inbox_days", "7")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-very-secret")
-    page = visit(house(recall_min_score=0.5), "/ui/settings", permissions=["clipboard-read", "clipboard-write"])
+    page = visit(
+        settings_service(recall_min_score=0.5), "/ui/settings", permissions=["clipboard-read", "clipboard-write"]
+    )
     expect(page.locator(".setting")).to_have_count(len(settable()))
     expect(page.get_by_role("heading", level=2, name="Upkeep")).to_be_visible()
     expect(setting(page, "inbox_days")).to_contain_text("7")
@@ -102,22 +106,22 @@ def test_every_setting_stands_there_with_its_value_where_it_comes_from_and_how_i
     expect(setting(page, "openai_key").locator(".value")).to_have_text("not set")
     expect(setting(page, "max_body").locator(".value")).to_have_text("8,388,608")
     setting(page, "inbox_days").locator("summary").click()
-    shown = setting(page, "inbox_days").locator(".detail")
-    expect(shown).to_contain_text("COFIO_INBOX_DAYS")
-    expect(shown).to_contain_text("30")  # by default
-    shown.get_by_role("button", name="Copy inbox_days = 7").click()
-    expect(shown.get_by_role("button", name="Copied")).to_be_visible()
+    detail = setting(page, "inbox_days").locator(".detail")
+    expect(detail).to_contain_text("COFIO_INBOX_DAYS")
+    expect(detail).to_contain_text("30")  # by default
+    detail.get_by_role("button", name="Copy inbox_days = 7").click()
+    expect(detail.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == "inbox_days = 7"
     expect(page).to_have_url(re.compile("#/settings/inbox_days$"))
     page.reload()
-    expect(shown).to_be_visible()
+    expect(detail).to_be_visible()
     expect(setting(page, "inbox_days").locator("summary")).to_be_focused()
     assert "very-secret" not in page.content()
 
 
-def test_settings_are_found_by_any_words_and_by_whether_somebody_set_them(house: House, visit: Visitor) -> None:
-    write(house.home, "inbox_days", "7")
-    page = visit(house(), "/ui/settings")
+def test_settings_are_filtered_by_text_and_by_change(settings_service: SettingsService, visit: Visitor) -> None:
+    write(settings_service.home, "inbox_days", "7")
+    page = visit(settings_service(), "/ui/settings")
     text = page.get_by_role("search").get_by_label("Find")
     text.fill("cofio_max_body")
     expect(page.locator(".setting")).to_have_count(1)
@@ -137,45 +141,47 @@ def test_settings_are_found_by_any_words_and_by_whether_somebody_set_them(house:
     assert page.locator(".setting").count() < 5
 
 
-def test_what_waits_for_the_next_start_and_what_would_keep_it_is_told(house: House, visit: Visitor) -> None:
-    page = visit(house(), "/ui/settings")
+def test_changes_that_need_a_restart_or_prevent_one_are_shown(
+    settings_service: SettingsService, visit: Visitor
+) -> None:
+    page = visit(settings_service(), "/ui/settings")
     expect(page.locator(".setting").first).to_be_visible()
     expect(page.locator(".note")).to_have_count(0)
-    write(house.home, "inbox_days", "7")
+    write(settings_service.home, "inbox_days", "7")
     page.reload()
     expect(page.locator(".note")).to_contain_text("1 setting was changed since the service started")
     expect(setting(page, "inbox_days").locator(".origin")).to_contain_text("waits")
-    (house.home / "config.toml").write_text("nonsense", encoding="utf-8")
+    (settings_service.home / "config.toml").write_text("nonsense", encoding="utf-8")
     page.reload()
     expect(page.locator(".trouble")).to_contain_text("would not start")
 
 
-def test_nothing_can_be_changed_here_and_how_it_can_is_said(house: House, visit: Visitor) -> None:
-    page = visit(house(), "/ui/settings")
+def test_settings_are_read_only_and_instructions_are_shown(settings_service: SettingsService, visit: Visitor) -> None:
+    page = visit(settings_service(), "/ui/settings")
     box = page.get_by_role("region", name="To change one")
-    expect(box).to_contain_text(str(house.home / "config.toml"))
+    expect(box).to_contain_text(str(settings_service.home / "config.toml"))
     expect(box).to_contain_text("cofio up")
-    assert page.locator("#part :is(input, select, textarea)").count() == 3  # what narrows them
+    assert page.locator("#part :is(input, select, textarea)").count() == 3  # the filter fields
 
 
-# ── the doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_doctor_looks_when_asked_and_says_what_to_do_first(house: House, visit: Visitor) -> None:
-    asked = []
+def test_doctor_runs_on_request_and_lists_problems_first(settings_service: SettingsService, visit: Visitor) -> None:
+    requests = []
 
-    def look(_service: object, clients: bool) -> list[Check]:
-        asked.append(clients)
-        return FOUND
+    def check(_service: object, clients: bool) -> list[Check]:
+        requests.append(clients)
+        return CHECKS
 
-    page = visit(house(look), "/ui/settings#/doctor", permissions=["clipboard-read", "clipboard-write"])
+    page = visit(settings_service(check), "/ui/settings#/doctor", permissions=["clipboard-read", "clipboard-write"])
     expect(page.locator(".empty")).to_contain_text("No checks yet")
-    assert asked == []
-    checks = examine(page)
-    assert asked == [False]
+    assert requests == []
+    checks = run_doctor(page)
+    assert requests == [False]
     expect(page.locator(".verdict")).to_contain_text("2 things to mend, 1 thing to look at.")
     expect(page.locator("#told")).to_have_text("2 things to mend, 1 thing to look at.")
-    expect(checks).to_have_count(len(FOUND))
+    expect(checks).to_have_count(len(CHECKS))
     expect(checks.nth(0)).to_contain_text("model to mend")
     expect(checks.nth(2)).to_contain_text("inbox look at this")
     expect(checks.nth(3)).to_contain_text("versions fine")
@@ -185,61 +191,63 @@ def test_the_doctor_looks_when_asked_and_says_what_to_do_first(house: House, vis
     page.get_by_role("link", name="Settings", exact=True).last.click()
     expect(page.locator(".setting").first).to_be_visible()
     page.go_back()
-    expect(page.locator(".check")).to_have_count(len(FOUND))  # what was found stays
-    assert asked == [False]
+    expect(page.locator(".check")).to_have_count(len(CHECKS))  # the results remain
+    assert requests == [False]
 
 
-def test_the_doctor_itself_answers_from_within_the_service(house: House, visit: Visitor) -> None:
-    (house.home.parent / ".claude").mkdir()
-    known = Settings.load({"home": house.home})
-    service = house(lambda service, clients: doctor.check_in_process(known, service, clients=clients))
+def test_doctor_runs_inside_the_service(settings_service: SettingsService, visit: Visitor) -> None:
+    (settings_service.home.parent / ".claude").mkdir()
+    loaded = Settings.load({"home": settings_service.home})
+    service = settings_service(lambda service, clients: doctor.check_in_process(loaded, service, clients=clients))
     service.post("/memory/add", {"text": "We deploy with Fly.io."})
     page = visit(service, "/ui/settings#/doctor")
-    checks = examine(page)
+    checks = run_doctor(page)
     expect(checks.filter(has_text="store fine")).to_contain_text("1 memory")
     expect(checks.filter(has_text="Claude Code")).to_contain_text("cofio install claude-code")
 
 
-def test_a_doctor_that_is_not_there_is_told(house: House, visit: Visitor) -> None:
+def test_service_without_doctor_says_so(settings_service: SettingsService, visit: Visitor) -> None:
     visit.expected = {501}
-    page = visit(house(), "/ui/settings#/doctor")
+    page = visit(settings_service(), "/ui/settings#/doctor")
     page.get_by_role("button", name="Examine").click()
     expect(page.locator(".trouble")).to_contain_text("This service cannot run the doctor.")
 
 
-# ── lesser keys, hostile values, and how it looks ─────────────────────────────────────────────────────────────────────
+# ── Limited keys, hostile values, layout ──────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("role", "may"), [("read", "may read."), ("write", "may read and write.")])
-def test_a_lesser_key_is_told_kindly(house: House, visit: Visitor, role: Any, may: str) -> None:
-    service = house()
-    house.keeper.create_key(Grant(name="root", role="admin"))
-    _, secret = house.keeper.create_key(Grant(name="ada", role=role, user="ada"))
+@pytest.mark.parametrize(("role", "message"), [("read", "may read."), ("write", "may read and write.")])
+def test_limited_key_gets_an_explanation(
+    settings_service: SettingsService, visit: Visitor, role: Any, message: str
+) -> None:
+    service = settings_service()
+    settings_service.keeper.create_key(Grant(name="root", role="admin"))
+    _, secret = settings_service.keeper.create_key(Grant(name="ada", role=role, user="ada"))
     page = visit(service, "/ui/settings#/doctor")
     page.get_by_label("API key").fill(secret)
     page.get_by_role("button", name="Open").click()
-    expect(page.get_by_role("region", name="Settings are for admins")).to_contain_text(may)
+    expect(page.get_by_role("region", name="Settings are for admins")).to_contain_text(message)
     expect(page.get_by_role("button", name="Examine")).to_have_count(0)
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
 
 
-def test_values_are_shown_and_never_markup(house: House, visit: Visitor) -> None:
-    write(house.home, "project", WEIRD)
-    write(house.home, "allowed_hosts", "x" * 5_000)
-    found = [Check("model", "wrong", WEIRD, f"`{WEIRD}`"), Check("spool", "warning", "y" * 5_000, "z" * 500)]
-    page = visit(house(lambda _service, _clients: found), "/ui/settings#/settings/project", viewport=PHONE)
+def test_values_are_shown_as_text(settings_service: SettingsService, visit: Visitor) -> None:
+    write(settings_service.home, "project", HOSTILE)
+    write(settings_service.home, "allowed_hosts", "x" * 5_000)
+    checks = [Check("model", "wrong", HOSTILE, f"`{HOSTILE}`"), Check("spool", "warning", "y" * 5_000, "z" * 500)]
+    page = visit(settings_service(lambda _service, _clients: checks), "/ui/settings#/settings/project", viewport=PHONE)
     expect(setting(page, "project").locator(".value")).to_contain_text("<script>alert(2)</script>")
     expect(setting(page, "project").locator(".detail")).to_contain_text("onerror")
     assert overflow(page) == 0
     page.goto(page.url.partition("#")[0] + "#/doctor")
-    examine(page)
+    run_doctor(page)
     expect(page.locator(".check").first).to_contain_text("<img src=x")
     assert overflow(page) == 0
     assert page.locator("img[src=x]").count() == 0
 
 
-def test_it_works_by_keyboard_alone(house: House, visit: Visitor) -> None:
-    page = visit(house(lambda _service, _clients: FOUND), "/ui/settings")
+def test_page_works_by_keyboard(settings_service: SettingsService, visit: Visitor) -> None:
+    page = visit(settings_service(lambda _service, _clients: CHECKS), "/ui/settings")
     expect(page.locator(".setting").first).to_be_visible()
     page.get_by_role("search").get_by_label("Find").focus()
     page.keyboard.type("COFIO_PORT")
@@ -253,58 +261,58 @@ def test_it_works_by_keyboard_alone(house: House, visit: Visitor) -> None:
     expect(page.get_by_role("button", name="Copy port = 0")).to_be_focused()
     page.get_by_role("link", name="Doctor").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Examine")).to_be_visible()  # before that there is nothing to go to
+    expect(page.get_by_role("button", name="Examine")).to_be_visible()  # there is no focus target before
     expect(page.get_by_role("link", name="Doctor")).to_be_focused()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Shift+Tab")
     expect(page.get_by_role("button", name="Examine")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator(".check")).to_have_count(len(FOUND))
+    expect(page.locator(".check")).to_have_count(len(CHECKS))
 
 
-def test_what_is_open_and_in_focus_stays_so_while_the_same_settings_fit(house: House, visit: Visitor) -> None:
-    page = visit(house(), "/ui/settings")
+def test_open_setting_and_focus_are_kept_while_filtering(settings_service: SettingsService, visit: Visitor) -> None:
+    page = visit(settings_service(), "/ui/settings")
     text = page.get_by_role("search").get_by_label("Find")
     text.fill("COFIO_POR")
     expect(page.locator(".setting")).to_have_count(1)
-    text.fill("COFIO_PORT")  # is looked for after a moment
+    text.fill("COFIO_PORT")  # filters after a delay
     setting(page, "port").locator("summary").press("Enter")
     page.wait_for_timeout(300)
     expect(setting(page, "port").locator("summary")).to_be_focused()
     expect(page.get_by_role("button", name="Copy port = 0")).to_be_visible()
 
 
-def lived_in(house: House) -> Caller:
-    """A service that somebody has set up."""
+def configured_service(settings_service: SettingsService) -> Caller:
+    """Return a service with changed settings."""
     for name, value in (("extract_provider", "anthropic"), ("maintenance_enabled", "true"), ("inbox_days", "14")):
-        write(house.home, name, value)
-    service = house(lambda _service, _clients: FOUND, anthropic_key="sk-secret")
-    write(house.home, "prune_days", "120")
+        write(settings_service.home, name, value)
+    service = settings_service(lambda _service, _clients: CHECKS, anthropic_key="sk-secret")
+    write(settings_service.home, "prune_days", "120")
     return service
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_keeps_people_out(house: House, visit: Visitor, scheme: Any) -> None:
+def test_page_is_accessible(settings_service: SettingsService, visit: Visitor, scheme: Any) -> None:
     suffix = "" if scheme == "light" else "-dark"
-    page = visit(lived_in(house), "/ui/settings#/settings/extract_provider", color_scheme=scheme)
+    page = visit(configured_service(settings_service), "/ui/settings#/settings/extract_provider", color_scheme=scheme)
     expect(setting(page, "extract_provider").locator(".detail")).to_be_visible()
-    assert hindrances(page) == []
-    picture(page, f"settings{suffix}")
+    assert accessibility_violations(page) == []
+    screenshot(page, f"settings{suffix}")
     page.goto(page.url.partition("#")[0] + "#/doctor")
     expect(page.locator(".empty")).to_be_visible()
-    assert hindrances(page) == []
-    examine(page)
-    assert hindrances(page) == []
-    picture(page, f"settings-doctor{suffix}")
+    assert accessibility_violations(page) == []
+    run_doctor(page)
+    assert accessibility_violations(page) == []
+    screenshot(page, f"settings-doctor{suffix}")
 
 
-def test_it_fits_a_phone(house: House, visit: Visitor) -> None:
-    page = visit(lived_in(house), "/ui/settings#/settings/extract_provider", viewport=PHONE)
+def test_page_fits_a_phone(settings_service: SettingsService, visit: Visitor) -> None:
+    page = visit(configured_service(settings_service), "/ui/settings#/settings/extract_provider", viewport=PHONE)
     expect(setting(page, "extract_provider").locator(".detail")).to_be_visible()
     assert overflow(page) == 0
-    assert hindrances(page) == []
-    picture(page, "settings-phone")
+    assert accessibility_violations(page) == []
+    screenshot(page, "settings-phone")
     page.goto(page.url.partition("#")[0] + "#/doctor")
-    examine(page)
+    run_doctor(page)
     assert overflow(page) == 0
-    picture(page, "settings-doctor-phone")
+    screenshot(page, "settings-doctor-phone")

@@ -1,4 +1,4 @@
-"""The page about a team, as a person looks at it: what it knows, and what its agents keep telling it."""
+"""The team page: shared facts, and patterns that agents state repeatedly."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.http_api.caller import Caller
-from tests.ui.conftest import PHONE, Visitor, hindrances, overflow, picture
+from tests.ui.conftest import PHONE, Visitor, accessibility_violations, overflow, screenshot
 
-WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
-LONG = 10_000
-TOLD: list[tuple[str, str, str, int]] = [
+HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
+LONG_LENGTH = 10_000
+TEAM_FACTS: list[tuple[str, str, str, int]] = [
     ("cursor", "other", "The design tokens are generated: edit tokens.json, not the stylesheet", 1),
     ("codex", "learning", "A retried webhook charges twice unless the idempotency key is kept", 4),
     ("ops", "policy", "Billing never migrates its database on a Friday", 2),
@@ -26,20 +26,20 @@ TOLD: list[tuple[str, str, str, int]] = [
 ]
 
 
-def tell(caller: Caller, text: str, agent: str = "", times: int = 1, **about: Any) -> int:
-    """The id of what the team was told, so many times."""
+def add_team_fact(caller: Caller, text: str, agent: str = "", times: int = 1, **fields: Any) -> int:
+    """State a team fact this many times and return its id."""
     for _ in range(times):
-        answer = caller.post("/memory/add", {"text": text, "agent": agent, "visibility": "team", **about})
-        assert answer.status in (200, 201), answer.json
-    number: int = answer.json["id"]
+        response = caller.post("/memory/add", {"text": text, "agent": agent, "visibility": "team", **fields})
+        assert response.status in (200, 201), response.json
+    number: int = response.json["id"]
     return number
 
 
 @pytest.fixture
 def team(service: Caller) -> Caller:
     now = datetime.now(UTC)
-    for back, (agent, kind, text, times) in enumerate(reversed(TOLD)):
-        tell(service, text, agent, times, kind=kind, created_at=(now - timedelta(days=back * 1.4)).isoformat())
+    for age, (agent, kind, text, times) in enumerate(reversed(TEAM_FACTS)):
+        add_team_fact(service, text, agent, times, kind=kind, created_at=(now - timedelta(days=age * 1.4)).isoformat())
     service.post("/memory/add", {"text": "Ada's own note"})
     return service
 
@@ -56,12 +56,12 @@ def patterns(page: Page) -> Locator:
     return box(page, "What agents keep saying").get_by_role("listitem")
 
 
-def unlock(page: Page, secret: str) -> None:
+def enter_key(page: Page, secret: str) -> None:
     page.get_by_label("API key").fill(secret)
     page.get_by_role("button", name="Open", exact=True).click()
 
 
-def test_what_the_team_knows_and_what_it_is_told_again(team: Caller, visit: Visitor) -> None:
+def test_facts_and_repeated_patterns_are_listed(team: Caller, visit: Visitor) -> None:
     page = visit(team, "/ui/team")
     expect(facts(page)).to_have_count(8)
     expect(facts(page).first).to_contain_text("Every amount of money")  # the newest
@@ -73,13 +73,13 @@ def test_what_the_team_knows_and_what_it_is_told_again(team: Caller, visit: Visi
     expect(patterns(page).first).to_contain_text("reviewer")
     widths = page.locator(".patterns .level").evaluate_all("(bars) => bars.map((bar) => bar.style.inlineSize)")
     assert (widths[0], widths[-1][:5]) == ("100%", "28.57")
-    kept = team.get("/team/facts", limit=1).json["memories"][0]
-    for each in (facts(page).first, patterns(page).first):
-        expect(each.locator(".words")).to_have_attribute("href", f"memories#/{kept['id']}")
+    newest = team.get("/team/facts", limit=1).json["memories"][0]
+    for entry in (facts(page).first, patterns(page).first):
+        expect(entry.locator(".words")).to_have_attribute("href", f"memories#/{newest['id']}")
     expect(page.locator("#told")).to_have_text("8 facts, 5 patterns")
 
 
-def test_facts_are_narrowed_and_the_address_says_so(team: Caller, visit: Visitor) -> None:
+def test_facts_are_filtered_and_the_url_is_updated(team: Caller, visit: Visitor) -> None:
     page = visit(team, "/ui/team")
     tabs = page.get_by_role("navigation", name="Categories")
     tabs.get_by_role("link", name="Learnings").click()
@@ -105,9 +105,9 @@ def test_facts_are_narrowed_and_the_address_says_so(team: Caller, visit: Visitor
     expect(facts(page)).to_have_count(8)
 
 
-def test_several_teams_are_told_apart(service: Caller, visit: Visitor) -> None:
-    tell(service, "We deploy on Fridays.", team="web")
-    tell(service, "We never deploy on Fridays.", team="R&D / north")
+def test_several_teams_are_distinguished(service: Caller, visit: Visitor) -> None:
+    add_team_fact(service, "We deploy on Fridays.", team="web")
+    add_team_fact(service, "We never deploy on Fridays.", team="R&D / north")
     page = visit(service, "/ui/team")
     expect(facts(page)).to_have_count(2)
     facts(page).first.get_by_role("link", name="R&D / north").click()
@@ -119,7 +119,7 @@ def test_several_teams_are_told_apart(service: Caller, visit: Visitor) -> None:
     expect(facts(page)).to_have_count(2)
 
 
-def test_many_facts_are_shown_bit_by_bit(service: Caller, visit: Visitor) -> None:
+def test_long_list_is_paged(service: Caller, visit: Visitor) -> None:
     batch = [{"text": f"Service {number} has port {7000 + number}.", "visibility": "team"} for number in range(70)]
     service.post("/memory/add-batch", {"memories": batch})
     page = visit(service, "/ui/team")
@@ -129,112 +129,110 @@ def test_many_facts_are_shown_bit_by_bit(service: Caller, visit: Visitor) -> Non
     expect(page.get_by_role("button", name="Show more")).to_have_count(0)
 
 
-def test_where_nobody_told_the_team_anything_it_says_how(service: Caller, visit: Visitor) -> None:
+def test_empty_page_explains_itself_and_updates_live(service: Caller, visit: Visitor) -> None:
     page = visit(service, "/ui/team")
     expect(page.locator(".empty")).to_contain_text("No team memories yet")
     expect(page.locator(".empty .command")).to_have_text(
         'cofio add "Billing never migrates on a Friday" --agent ops --visibility team',
     )
-    assert hindrances(page) == []
-    picture(page, "team-empty")
-    tell(service, "Billing never migrates on a Friday", "ops")
-    expect(facts(page)).to_have_count(1)  # it came by itself
+    assert accessibility_violations(page) == []
+    screenshot(page, "team-empty")
+    add_team_fact(service, "Billing never migrates on a Friday", "ops")
+    expect(facts(page)).to_have_count(1)  # it appears without a reload
     expect(box(page, "What agents keep saying")).to_contain_text("No agent has stated the same fact twice yet.")
     link = facts(page).first.locator(".words")
     link.focus()
-    tell(service, "Billing never migrates on a Friday", "ops")
+    add_team_fact(service, "Billing never migrates on a Friday", "ops")
     expect(patterns(page)).to_have_count(1)
     expect(link).to_be_focused()
 
 
-def test_a_key_sees_its_own_team(serve: Callable[..., Caller], visit: Visitor) -> None:
+def test_key_sees_its_own_team(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="owner")
     owner = service.having("owner")
-    tell(owner, "Web deploys on Fridays.", team="web")
-    tell(owner, "Data has a secret plan.", team="data")
+    add_team_fact(owner, "Web deploys on Fridays.", team="web")
+    add_team_fact(owner, "Data has a secret plan.", team="data")
     for role in ("read", "write"):
-        made = owner.post("/keys", {"name": f"ann's {role}", "user": "ann", "team": "web", "role": role}).json
+        key = owner.post("/keys", {"name": f"ann's {role}", "user": "ann", "team": "web", "role": role}).json
         page = visit(service, "/ui/team")
-        unlock(page, made["secret"])
+        enter_key(page, key["secret"])
         expect(facts(page)).to_have_count(1)
         expect(facts(page)).to_contain_text("Web deploys on Fridays.")
         expect(page.locator("body")).not_to_contain_text("secret plan")
         expect(page.locator(".trouble")).to_have_count(0)
     secret = owner.post("/keys", {"name": "eve", "user": "eve", "team": "ops", "role": "read"}).json["secret"]
     page = visit(service, "/ui/team")
-    unlock(page, secret)
+    enter_key(page, secret)
     expect(page.locator(".empty")).to_contain_text("No team memories yet")
-    expect(page.locator(".empty code")).to_have_count(0)  # it may not add
+    expect(page.locator(".empty code")).to_have_count(0)  # the key may not add
     page.get_by_role("button", name="Forget key").click()
     expect(page.locator("#team")).to_be_empty()
 
 
-def test_a_key_that_is_revoked_meanwhile_says_so_and_another_goes_on(
-    serve: Callable[..., Caller], visit: Visitor
-) -> None:
+def test_revoked_key_is_reported_and_another_key_works(serve: Callable[..., Caller], visit: Visitor) -> None:
     visit.expected = {401}
     service = serve(api_key="owner")
     owner = service.having("owner")
-    tell(owner, "Web deploys on Fridays.", team="web")
-    made = owner.post("/keys", {"name": "ann", "user": "ann", "team": "web", "role": "read"}).json
+    add_team_fact(owner, "Web deploys on Fridays.", team="web")
+    key = owner.post("/keys", {"name": "ann", "user": "ann", "team": "web", "role": "read"}).json
     page = visit(service, "/ui/team")
-    unlock(page, made["secret"])
+    enter_key(page, key["secret"])
     expect(facts(page)).to_have_count(1)
-    owner.delete(f"/keys/{made['id']}")
-    page.get_by_role("link", name="Decisions").click()  # it asks for two things, and both are refused
+    owner.delete(f"/keys/{key['id']}")
+    page.get_by_role("link", name="Decisions").click()  # two requests, both rejected
     expect(page.locator("#gate .trouble")).to_contain_text("was revoked")
     expect(page.locator("#team")).to_be_empty()
     page.wait_for_load_state("networkidle")
     expect(page.locator("#gate .trouble")).to_contain_text("was revoked")
-    unlock(page, "owner")
+    enter_key(page, "owner")
     expect(box(page, "Facts")).to_be_visible()
 
 
-def test_texts_are_shown_harmlessly(service: Caller, visit: Visitor) -> None:
-    for text in (WEIRD, "W" * LONG, "<b>" * 3_333, "\u202eright to left \u2066 isolate"):
-        tell(service, text, WEIRD, 2, user="U" * 500, team=WEIRD)
+def test_hostile_texts_are_shown_as_text(service: Caller, visit: Visitor) -> None:
+    for text in (HOSTILE, "W" * LONG_LENGTH, "<b>" * 3_333, "\u202eright to left \u2066 isolate"):
+        add_team_fact(service, text, HOSTILE, 2, user="U" * 500, team=HOSTILE)
     page = visit(service, "/ui/team", viewport=PHONE)
     expect(facts(page)).to_have_count(4)
     expect(patterns(page)).to_have_count(4)
-    expect(facts(page).nth(3)).to_contain_text(WEIRD[:60])
+    expect(facts(page).nth(3)).to_contain_text(HOSTILE[:60])
     expect(patterns(page).first).to_contain_text("onerror")
     assert page.locator("main img, main script").count() == 0
     assert page.locator(".words b").count() == 0
     assert overflow(page) == 0
     assert facts(page).nth(2).evaluate("(it) => it.getBoundingClientRect().height") < 200
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
 
 
-def test_the_keyboard_is_enough(team: Caller, visit: Visitor) -> None:
+def test_page_works_by_keyboard(team: Caller, visit: Visitor) -> None:
     page = visit(team, "/ui/team")
     expect(facts(page)).to_have_count(8)
     page.get_by_role("link", name="Learnings").focus()
     page.keyboard.press("Enter")
     expect(facts(page)).to_have_count(2)
     expect(page.locator("#which [aria-current]")).to_be_focused()
-    walked = []
+    focused = []
     for _ in range(9):
         page.keyboard.press("Tab")
-        walked.append(page.evaluate("document.activeElement.getAttribute('href')"))
+        focused.append(page.evaluate("document.activeElement.getAttribute('href')"))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-    assert walked[0] == "#/detail"
-    assert [each.partition("#")[0] for each in walked[1:]] == ["memories", ""] * 4
+    assert focused[0] == "#/detail"
+    assert [target.partition("#")[0] for target in focused[1:]] == ["memories", ""] * 4
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_legible_to_all(team: Caller, visit: Visitor, scheme: Any) -> None:
+def test_page_is_accessible(team: Caller, visit: Visitor, scheme: Any) -> None:
     page = visit(team, "/ui/team", color_scheme=scheme)
     expect(facts(page)).to_have_count(8)
-    assert hindrances(page) == []
+    assert accessibility_violations(page) == []
     assert overflow(page) == 0
-    picture(page, "team" if scheme == "light" else "team-dark")
+    screenshot(page, "team" if scheme == "light" else "team-dark")
 
 
 @pytest.mark.parametrize("width", [360, 768, 2560])
-def test_it_fits_every_screen(team: Caller, visit: Visitor, width: int) -> None:
+def test_page_fits_every_screen(team: Caller, visit: Visitor, width: int) -> None:
     page = visit(team, "/ui/team", viewport={"width": width, "height": 740})
     expect(facts(page)).to_have_count(8)
     assert overflow(page) == 0
     if width == PHONE["width"]:
-        assert hindrances(page) == []
-        picture(page, "team-phone")
+        assert accessibility_violations(page) == []
+        screenshot(page, "team-phone")

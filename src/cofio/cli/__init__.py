@@ -44,8 +44,7 @@ __all__ = ["CliContext", "cli", "main"]
 _INTERRUPTED = 130
 
 _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
-    ("Memories", (memories.add, memories.search, memories.recall, memories.show, memories.list_, memories.edit,
-                  memories.supersede, memories.forget, memories.restore, memories.mark_fresh)),
+    ("Memories", memories.COMMANDS),
     ("Teams", (team.team, team.enrich)),
     ("Domain knowledge", (knowledge.knowledge,)),
     ("Notes", (notes.notes,)),

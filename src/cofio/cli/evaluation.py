@@ -1,4 +1,4 @@
-"""Commands that measure retrieval, capture, decisions and relevance on your own data."""
+"""Commands that measure retrieval, extraction, decisions and relevance on your own data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _write = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     callback=_check_writable,
     metavar="FOLDER",
-    help="Write the report, JSON and plots to this folder.",
+    help="Write the report as a page and as JSON to this folder.",
 )
 
 
@@ -68,25 +68,18 @@ def retrieval(session: CliContext, file: Path, limit: int | None, write: Path | 
     _measure(session, write, partial(measure.evaluate, file, session.settings, limit=limit))
 
 
-@command("turns", "cofio eval turns turns", "cofio eval turns turns.jsonl --split test --json", group=evaluation)
+@command("turns", "cofio eval turns turns", "cofio eval turns ann.jsonl bob.jsonl --json", group=evaluation)
 @click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
-@click.option("--split", type=click.Choice(("dev", "test")), help="Only this half of the turns; labelled turns only.")
 @_write
-def turns(session: CliContext, paths: tuple[Path, ...], split: str | None, write: Path | None) -> None:
+def turns(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> None:
     """Measure which facts are extracted from single turns.
 
     PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: role, before, said,
-    facts with their quotes, case. Or it is one file of labelled turns: text, label (store, skip or update), facts, and
-    for an update the fact that it replaces; a configured language model is measured too.
+    facts with their quotes, case.
     """
-    from cofio.evaluation import spans
-    from cofio.evaluation import turns as labelled
+    from cofio.evaluation import spans as measure
 
-    has_quotes = len(paths) > 1 or spans.is_quoted(paths[0])
-    if has_quotes and split:
-        raise InvalidInput("--split applies to labelled turns only.", "Omit --split, or give a file of labelled turns.")
-    labelled_turns = partial(labelled.evaluate, paths[0], session.settings, split=split or "")
-    _measure(session, write, partial(spans.evaluate, paths) if has_quotes else labelled_turns)
+    _measure(session, write, partial(measure.evaluate, paths))
 
 
 @command("pairs", "cofio eval pairs pairs", "cofio eval pairs ann.jsonl bob.jsonl --json", group=evaluation)
@@ -128,39 +121,6 @@ def streams(session: CliContext, path: Path, failures: bool, write: Path | None)
     from cofio.evaluation import streams as measure
 
     _measure(session, write, partial(measure.evaluate, path, session.settings, failures=failures))
-
-
-@command("devmem", "cofio eval devmem devmembench", "cofio eval devmem devmembench --json", group=evaluation)
-@click.argument("folder", type=_PATH)
-@_write
-def devmem(session: CliContext, folder: Path, write: Path | None) -> None:
-    """Measure DevMemBench: capture its sessions, then search the answers of its questions in the top ten.
-
-    FOLDER holds the sessions and the questions as .json files, "sessions" and "questions" in their names.
-    """
-    from cofio.evaluation import devmem as measure
-
-    _measure(session, write, partial(measure.evaluate, folder, session.settings))
-
-
-@command(
-    "decisions",
-    "cofio eval decisions pairs.jsonl",
-    "cofio eval decisions facts.jsonl messages.jsonl --json",
-    group=evaluation,
-)
-@click.argument("files", type=_FILE, nargs=-1, required=True)
-@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Take a sample of N pairs from each file.")
-@_write
-def decisions(session: CliContext, files: tuple[Path, ...], sample: int | None, write: Path | None) -> None:
-    """Measure decisions (new, known, correction) and duplicate detection.
-
-    FILES hold labelled pairs of facts or of messages, one JSON object per line (see docs/how-to/measure.md). A
-    configured language model is measured on the same pairs.
-    """
-    from cofio.evaluation import decisions as measure
-
-    _measure(session, write, partial(measure.evaluate, files, session.settings, sample=sample))
 
 
 @contextmanager

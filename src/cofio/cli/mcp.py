@@ -95,8 +95,8 @@ def _make_usage_error(name: str | None) -> click.UsageError:
 def _make_dispatcher(session: CliContext, folder: Path, at_hand: SessionMemories) -> Dispatcher:
     """Return the dispatcher for a client, in the project of this folder."""
     from cofio.hooks import project
+    from cofio.server.mcp.caller import BY, Caller, folder_or_name
     from cofio.server.mcp.dispatcher import Dispatcher
-    from cofio.server.mcp.tool_handlers import BY, Caller, folder_or_name
 
     here = project.project_of(str(folder.absolute()))
     default = session.settings.project or here

@@ -515,3 +515,9 @@ def mark_fresh(session: CliContext, memory_ids: tuple[int, ...], why: str) -> No
     for change in changes:
         names = ", ".join(anchor.name for anchor in change.memory.anchors)
         output.say(f"Memory {change.memory_id} is marked as fresh: {names} (changeset {change.changeset}).")
+
+
+#: In the order of the help.
+COMMANDS: tuple[click.Command, ...] = (
+    add, search, recall, show, list_, edit, supersede, forget, restore, mark_fresh,
+)  # fmt: skip

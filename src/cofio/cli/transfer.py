@@ -207,7 +207,7 @@ def copy(session: CliContext, source: str, target: str) -> None:
 
     session.refuse_service("copy")
     with _open_stores(session, source, target) as (source_store, target_store):
-        total = 2 * source_store.carrying.counts()[0]  # everything written is read back
+        total = 2 * source_store.snapshots.counts()[0]  # everything written is read back
         with output.progress("Copying", total, hidden=session.as_json) as bar:
             try:
                 result = transfer_copy.copy(source_store, target_store, by=BY, progress=bar.move_to)

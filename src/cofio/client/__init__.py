@@ -97,10 +97,10 @@ class Client:
     # ── write ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(
-        self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **about: Unpack[FactKwargs]
+        self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **fields: Unpack[FactKwargs]
     ) -> Change:
         """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it)."""
-        body = {**_fact_body(as_fact(fact, about)), "deduplicate": dedup, "why": why}
+        body = {**_fact_body(as_fact(fact, fields)), "deduplicate": dedup, "why": why}
         reply = self._wire.ask("POST", "/memory/add", body, by=by)
         return self._load_near([reply], self._fetch_changes(reply)[:1])[0]
 
@@ -128,13 +128,13 @@ class Client:
         return self._change("PATCH", _path("memory", memory_id), {**changes, "why": why}, by)
 
     def supersede(
-        self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Unpack[FactKwargs]
+        self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **fields: Unpack[FactKwargs]
     ) -> tuple[Change, Change]:
         """Replace a memory by a new one. Return the change that wrote it and the one that archived the old memory.
 
         The service copies an empty source, session, agent or speaker from the old memory, even if `new` is a Fact.
         """
-        values = _fact_body(new, whole=True) if isinstance(new, Fact) else {**about, "text": new}
+        values = _fact_body(new, whole=True) if isinstance(new, Fact) else {**fields, "text": new}
         body = {"old_id": old_id, "new_text": values.pop("text"), **values, "why": why}
         written, archived = self._fetch_changes(self._wire.ask("POST", "/memory/supersede", body, by=by))
         return written, archived
@@ -176,16 +176,18 @@ class Client:
 
     # ── search and read ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def search(self, query: str | Query, *, by: str = "library", **how: Unpack[QueryKwargs]) -> builtins.list[Hit]:
-        """Return matching memories, best first. `how` takes the fields of Query and of Scope."""
-        reply = self._wire.ask("POST", "/search", _query_body(as_query(query, how)), by=by)
+    def search(self, query: str | Query, *, by: str = "library", **options: Unpack[QueryKwargs]) -> builtins.list[Hit]:
+        """Return matching memories, best first. `options` are fields of Query and of Scope."""
+        reply = self._wire.ask("POST", "/search", _query_body(as_query(query, options)), by=by)
         return [_parse_hit(row) for row in reply["results"]]
 
-    def search_all(self, queries: Sequence[Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
+    def search_all(self, queries: Sequence[str | Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
         """Return one list of hits per query, in order."""
         hit_lists: builtins.list[builtins.list[Hit]] = []
         for start in range(0, len(queries), _QUERIES_AT_ONCE):
-            body = {"queries": [_query_body(query) for query in queries[start : start + _QUERIES_AT_ONCE]]}
+            body = {
+                "queries": [_query_body(as_query(query, {})) for query in queries[start : start + _QUERIES_AT_ONCE]]
+            }
             reply = self._wire.ask("POST", "/search/batch", body, by=by)
             hit_lists += [[_parse_hit(row) for row in result["results"]] for result in reply["results"]]
         return hit_lists
@@ -309,10 +311,10 @@ class Client:
         """Return team memories, most recently stated first; optionally of a category or kind."""
         return self._get(builtins.list[Memory], "/team/facts", "memories", limit=limit, category=category, team=team)
 
-    def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Unpack[ScopeKwargs]) -> Novelty:
+    def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **scope: Unpack[ScopeKwargs]) -> Novelty:
         """Return whether no memory of the scope says this yet. Does not count as a retrieval."""
         checked = as_fact(fact, {})
-        body = {"text": checked.text, "speaker": checked.speaker, "threshold": threshold, **_scope(within)}
+        body = {"text": checked.text, "speaker": checked.speaker, "threshold": threshold, **_scope(scope)}
         return self._post(Novelty, "/memory/is-novel", **_drop_none(body))
 
     def get(self, memory_id: int) -> Memory:
@@ -324,9 +326,9 @@ class Client:
         reply = self._wire.ask("GET", _path("memory", memory_id, "freshness"))
         return FreshnessResult(reply["freshness"], tuple(reply["stale"]))
 
-    def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Unpack[ScopeKwargs]) -> Page:
+    def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **scope: Unpack[ScopeKwargs]) -> Page:
         """Return a page of the scope's memories, newest first, after skipping the first `skip`."""
-        where = _check_listable(_scope(within))
+        where = _check_listable(_scope(scope))
         return self._get(Page, "/memories", limit=limit, after=after, skip=skip, **where)
 
     def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
@@ -344,10 +346,10 @@ class Client:
     # ── learn from conversations ──────────────────────────────────────────────────────────────────────────────────────
 
     def capture(
-        self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Unpack[ExchangeKwargs]
+        self, messages: Messages, *, wait: bool = False, by: str = "library", **fields: Unpack[ExchangeKwargs]
     ) -> CaptureStatus:
         """Store an exchange durably and learn from it later; with `wait`, now."""
-        body = {"messages": messages, "wait": wait, **_exchange_body(about)}
+        body = {"messages": messages, "wait": wait, **_exchange_body(fields)}
         return _parse_capture(self._wire.ask("POST", "/capture", body, by=by))
 
     def observe(
@@ -357,11 +359,11 @@ class Client:
         *,
         wait: bool = False,
         by: str = "library",
-        **about: Unpack[ExchangeKwargs],
+        **fields: Unpack[ExchangeKwargs],
     ) -> CaptureStatus:
         """Store an observed dialogue and learn from it later; with `wait`, now. Memories are visible to the team."""
         dialogue(validated_intent, response)  # raises here what the service would
-        body = {"validated_intent": validated_intent, "response": response, "wait": wait, **_exchange_body(about)}
+        body = {"validated_intent": validated_intent, "response": response, "wait": wait, **_exchange_body(fields)}
         return _parse_capture(self._wire.ask("POST", "/observe", body, by=by))
 
     def begin_backfill(self, *, by: str = "library") -> int:
@@ -377,23 +379,23 @@ class Client:
         return self._get(set[str], "/turns", "turns", client=client, session=session, any_key=any_key)
 
     def learn(
-        self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Unpack[ExchangeKwargs]
+        self, messages: Messages, *, dry_run: bool = False, by: str = "library", **fields: Unpack[ExchangeKwargs]
     ) -> LearningResult:
         """Preview what would be learned from messages, sentence by sentence. The service learns only by `capture`."""
         if not dry_run:
             raise InvalidInput("`learn` is not available over HTTP.", "Use capture(..., wait=True).")
-        return self._post(LearningResult, "/capture", by=by, messages=messages, dry_run=True, **_exchange_body(about))
+        return self._post(LearningResult, "/capture", by=by, messages=messages, dry_run=True, **_exchange_body(fields))
 
     def extract(
-        self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Unpack[ExchangeKwargs]
+        self, messages: Messages, *, dry_run: bool = False, by: str = "library", **fields: Unpack[ExchangeKwargs]
     ) -> LearningResult:
         """Learn with the language model reading everything. NotConfigured without a model."""
-        body = {"messages": messages, "dry_run": dry_run, **_exchange_body(about)}
+        body = {"messages": messages, "dry_run": dry_run, **_exchange_body(fields)}
         return self._post(LearningResult, "/memory/extract", by=by, **body)
 
-    def submit(self, messages: Messages, **about: Unpack[ExchangeKwargs]) -> CaptureStatus:
+    def submit(self, messages: Messages, **fields: Unpack[ExchangeKwargs]) -> CaptureStatus:
         """Queue messages for the language model to read in full; the inbox item gets the result when done."""
-        body = {"messages": messages, "async": True, **_exchange_body(about)}
+        body = {"messages": messages, "async": True, **_exchange_body(fields)}
         reply = self._wire.ask("POST", "/memory/extract", body)
         return CaptureStatus(reply["job"], reply["new"], reply["state"])
 
@@ -446,11 +448,9 @@ class Client:
 
     # ── maintenance ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def find_duplicates(
-        self, *, threshold: float | None = None, **within: Unpack[ScopeKwargs]
-    ) -> builtins.list[Delete]:
+    def find_duplicates(self, *, threshold: float | None = None, **scope: Unpack[ScopeKwargs]) -> builtins.list[Delete]:
         """Return decisions that would merge duplicates, with reasons. Changes nothing."""
-        body = _duplicates_body(threshold, within, dry_run=True)
+        body = _duplicates_body(threshold, scope, dry_run=True)
         return self._post(builtins.list[Delete], "/memory/deduplicate", "decisions", **body)
 
     def merge_duplicates(
@@ -459,10 +459,10 @@ class Client:
         threshold: float | None = None,
         by: str = "library",
         why: str = "",
-        **within: Unpack[ScopeKwargs],
+        **scope: Unpack[ScopeKwargs],
     ) -> Changeset | None:
         """Merge duplicates in one changeset; return None if there are none."""
-        body = {**_duplicates_body(threshold, within, dry_run=False), "why": why}
+        body = {**_duplicates_body(threshold, scope, dry_run=False), "why": why}
         reply = self._wire.ask("POST", "/memory/deduplicate", body, by=by)
         return None if reply["changeset"] is None else self.changeset(reply["changeset"])
 
@@ -482,10 +482,10 @@ class Client:
         return self._get(builtins.list[MaintenanceRun], "/maintenance/runs", "runs", limit=limit, chore=chore)
 
     def usage(
-        self, view: View = "most", *, limit: int = 50, days: int = 90, **within: Unpack[ScopeKwargs]
+        self, view: View = "most", *, limit: int = 50, days: int = 90, **scope: Unpack[ScopeKwargs]
     ) -> builtins.list[Memory]:
         """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
-        params = {"view": view, "limit": limit, "days": days, **_check_listable(_scope(within))}
+        params = {"view": view, "limit": limit, "days": days, **_check_listable(_scope(scope))}
         return self._get(builtins.list[Memory], "/maintenance/usage", "memories", **params)
 
     def llm_usage(self, *, limit: int = 20) -> LLMUsage:
@@ -642,9 +642,11 @@ def _check_listable(scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def _query_body(query: Query) -> dict[str, Any]:
-    how = {name: getattr(query, name) for name in ("k", "skip", "hybrid", "threshold", "min_score", "explain", "log")}
-    changed = {name: value for name, value in how.items() if value != Query.__dataclass_fields__[name].default}
-    return {"query": query.text, **changed, **_scope_body(query.scope)}
+    changed = {field.name: value for field in fields(Query) if (value := getattr(query, field.name)) != field.default}
+    text = changed.pop("text")
+    for name in ("scope", "rerank"):  # sent otherwise, and set by the service
+        changed.pop(name, None)
+    return {"query": text, **changed, **_scope_body(query.scope)}
 
 
 def _duplicates_body(threshold: float | None, within: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:

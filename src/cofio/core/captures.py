@@ -133,7 +133,7 @@ class CaptureService:
 
     def _is_undone(self, series: int) -> bool:
         """Return whether a series was undone: its oldest part is undone last."""
-        return any(self._store.changeset(part).undone_by for part in self._store.carrying.parts(series)[1:2])
+        return any(self._store.changeset(part).undone_by for part in self._store.snapshots.parts(series)[1:2])
 
     def learn(
         self, messages: Messages, *, dry_run: bool = False, by: str = "library", **fields: Unpack[ExchangeKwargs]

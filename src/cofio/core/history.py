@@ -48,7 +48,7 @@ class HistoryService:
         series too. If a conflict stops it, the parts undone so far stay undone, and calling it again continues. In a
         backfill, turns with memories changed since are skipped.
         """
-        parts = self._store.carrying.parts(check_int(changeset_id, "changeset"))
+        parts = self._store.snapshots.parts(check_int(changeset_id, "changeset"))
         if len(parts) < 2:
             reversal = self._undo_one(self.changeset(changeset_id), None, by, why)
         else:

@@ -105,7 +105,7 @@ class Keeper:
             store=store,
             clock=clock,
             encoder=encoder,
-            reranker=Reranker(reranker, store.readings),
+            reranker=Reranker(reranker, store.token_embeddings),
             judge=judge,
             llm=llm,
             comparer=comparer,

@@ -49,8 +49,8 @@ class RetentionService:
         self._access.require_owner("Applying retention periods")
         now, store = self._clock(), self._access.store  # the clock that set their times
         self._captures.forget(days_before(now, captures))
-        store.uses.forget(days_before(now, retrievals))
-        store.pictures.forget_injected(days_before(now, retrievals))
+        store.usage.forget(days_before(now, retrievals))
+        store.dashboard.forget_injected(days_before(now, retrievals))
         store.keys.forget(days_before(now, audit))
         self._episodes.forget(days_before(now, episodes), episode_mb)
         store.llm_calls.forget(days_before(now, llm_texts))

@@ -1,6 +1,6 @@
 """Dashboard queries: `keeper.dashboard`. Read-only.
 
-store.pictures ─▶ counts by day, active agents ─▶ Overview, [Agent] dots ─ layout ─▶ Map
+store.dashboard ─▶ counts by day, active agents ─▶ Overview, [Agent] dots ─ layout ─▶ Map
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DashboardService:
         """Return the state of the store and counts of the last `days` days, including today."""
         now = self._clock()
         dates = _list_days(now, check_int(days, "days", least=1, most=MOST_DAYS))
-        pictures = self._store.pictures
+        pictures = self._store.dashboard
         arrived = pictures.arrived(dates[0], Scope())
         if self._viewer:
             live = sum(row.count for row in arrived)
@@ -56,19 +56,19 @@ class DashboardService:
     def agents(self, *, limit: int = 100) -> list[Agent]:
         """List the agents that use the store, the most recent first. Owner only."""
         self._log.flush_or_tell()
-        return self._store.pictures.agents(check_int(limit, "limit", least=1, most=1_000))
+        return self._store.dashboard.agents(check_int(limit, "limit", least=1, most=1_000))
 
     def pulse(self) -> ChangeCounters:
         """Return counters that change with memories, recalls and the inbox. Cheap enough to poll every second."""
         self._log.flush_or_tell()
-        return self._store.pictures.pulse()
+        return self._store.dashboard.pulse()
 
     def map(self, *, limit: int = MOST_DOTS, **within: Any) -> Map:
         """Return the newest memories of a scope as points of a plane, without their vectors."""
         scope, count = as_scope(within), check_int(limit, "limit", least=1, most=MOST_DOTS)
 
         def draw(before: projection.PreviousPositions | None) -> tuple[Map, projection.PreviousPositions]:
-            dots = self._store.pictures.dots(scope, count, _CHARACTERS)
+            dots = self._store.dashboard.dots(scope, count, _CHARACTERS)
             with one_thread():  # keeps the other cores free for searches
                 return projection.redraw_map(dots, before)
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from cofio.errors import NotFound
 from cofio.models.domain_knowledge import DeleteRow, Knowledge, PurgeRow, PutRow, RowDecision, owns
 from cofio.models.memory import Change, Decision, Delete, Edit, Purge, Update, Viewer
-from cofio.ports import Store
+from cofio.ports import MemoryQueries, Store
 
 _Silencing: TypeAlias = Update | Edit | Delete | Purge
 
@@ -27,7 +27,7 @@ def removed_rows(decisions: Sequence[Decision], store: Store, viewer: Viewer | N
     ]
     forgotten = {decision.id: decision for decision in silenced if not isinstance(decision, Purge)}
     removals: list[RowDecision] = []
-    for row in store.domain.told_by(list(forgotten)) if forgotten else ():
+    for row in store.domain.stated_by(list(forgotten)) if forgotten else ():
         memory = _get_memory_id(row)
         reason = forgotten[memory].reason if memory in forgotten else ""
         removals.append(DeleteRow(row.TABLE, row.id, reason or f"memory {memory} no longer states it"))
@@ -50,7 +50,7 @@ def restored_rows(memory_id: int, store: Store, viewer: Viewer | None) -> list[R
     return [PutRow(replace(row, updated_at=""), f"memory {memory_id}, which states it, was restored") for row in free]
 
 
-def _is_silenced(decision: _Silencing, store: Store) -> bool:
+def _is_silenced(decision: _Silencing, store: MemoryQueries) -> bool:
     """Return whether the memory loses its statement. The text of a merged memory lives on in another."""
     if isinstance(decision, Edit):
         text = decision.fields.get("text")
@@ -63,7 +63,7 @@ def _erase_rows(memory_id: int, store: Store, viewer: Viewer | None) -> Iterator
 
     A viewer may erase rows that are private to them and always were.
     """
-    current = {row.ref: row for row in store.domain.told_by([memory_id])}
+    current = {row.ref: row for row in store.domain.stated_by([memory_id])}
     reason = f"read from memory {memory_id}"
     for ref, row in {**_list_past_rows(memory_id, store), **current}.items():
         if not _may_erase(row, store, viewer):

@@ -1,60 +1,52 @@
-"""Labelled rows, one JSON object per line, one file per author: figures are given by author, since each has a style."""
+"""Measurements by author: one file of labelled rows per author, since each author has a style."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation.jsonl import numbered
+from cofio.evaluation.report import Column, Table
 
 Row = TypeVar("Row")
+Outcome = TypeVar("Outcome")
+Progress = Callable[[int, int], object]  # (done, total)
 
 
-def read(paths: Sequence[Path], parse: Callable[[dict[str, Any]], Row], shape: str) -> dict[str, list[Row]]:
-    """Return the rows of .jsonl files, and of all those in a folder, by the name of the file.
-
-    `parse` converts an object to a row, and raises ValueError, KeyError or TypeError if it is invalid. `shape` is the
-    hint of every error.
-    """
-    rows_by_author: dict[str, list[Row]] = {}
-    for file in _list_files(paths, shape):
-        rows = [_parse_row(line, number, file, parse, shape) for number, line in numbered(file, shape)]
-        rows_by_author.setdefault(file.stem, []).extend(rows)
-    return rows_by_author
-
-
-def text_of(plain: dict[str, Any], name: str) -> str:
-    """Return a field that must be a text and not blank. Raise KeyError or TypeError otherwise."""
-    text = plain[name]
-    if not isinstance(text, str) or not text.strip():
-        raise TypeError(f"{name} is not a text")
-    return text
+def measure(
+    rows_by_author: Mapping[str, Sequence[Row]], run: Callable[[Sequence[Row]], Iterable[Outcome]], progress: Progress
+) -> dict[str, list[Outcome]]:
+    """Return the outcomes of the rows by author. `run` yields the outcome of each row of one author."""
+    total, done = sum(map(len, rows_by_author.values())), 0
+    outcomes: dict[str, list[Outcome]] = {}
+    for author, rows in rows_by_author.items():
+        outcomes[author] = []
+        for outcome in run(rows):
+            outcomes[author].append(outcome)
+            done += 1
+            progress(done, total)
+    return outcomes
 
 
-def named(paths: Sequence[Path]) -> str:
-    """Return the names of paths for a command line."""
-    return " ".join(path.name for path in paths)
+def compute_values(
+    outcomes_by_author: Mapping[str, Sequence[Outcome]], compute: Callable[[Sequence[Outcome]], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the figures of all outcomes, and those of each author under "by_author"."""
+    every = [outcome for outcomes in outcomes_by_author.values() for outcome in outcomes]
+    return {
+        **compute(every),
+        "by_author": {author: compute(outcomes) for author, outcomes in outcomes_by_author.items()},
+    }
 
 
-def _list_files(paths: Sequence[Path], shape: str) -> list[Path]:
-    files: list[Path] = []
-    for path in paths:
-        inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        if not inside:
-            raise NotFound(f"{path} has no .jsonl file.", f"Name a file, or a folder of files. {shape}")
-        files += inside
-    return files
+def author_table(values: Mapping[str, Any], columns: Mapping[str, Column], note: str = "") -> Table:
+    """Return the figures of each author, and of all if there are several; `columns` are by their place in `values`."""
+    rows = dict(values["by_author"])
+    if len(rows) > 1:
+        rows["all"] = values
+    return Table.of("By author", "author", columns, rows, note)
 
 
-def _parse_row(line: str, number: int, file: Path, parse: Callable[[dict[str, Any]], Row], shape: str) -> Row:
-    try:
-        plain = json.loads(line)
-        if not isinstance(plain, dict):
-            raise TypeError("it is not an object")
-        return parse(plain)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        raise InvalidInput(f"Line {number} of {file} cannot be used: {reason}.", shape) from error
+def write_command(subcommand: str, paths: Sequence[Path]) -> str:
+    """Return the command line of a measurement."""
+    return " ".join(["cofio eval", subcommand, *(path.name for path in paths)])

@@ -11,7 +11,6 @@ number.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ import cofio
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import InvalidInput
-from cofio.evaluation.jsonl import clean, numbered
+from cofio.evaluation.jsonl import clean, describe_type, read_rows
 from cofio.models.memory import MAX_LABEL, MAX_TEXT, to_utc_iso
 from cofio.ports import Embedder, Judge, LateInteractionModel
 from cofio.settings import Settings
@@ -84,62 +83,46 @@ def read(path: Path) -> list[Conversation]:
     Repeated ids of conversations, and of questions within one, get a number: "q1", "q1 (2)".
     """
     name = _UniqueNames()
-    conversations = [_parse_line(line, number, path) for number, line in numbered(path, _SHAPE)]
+    conversations = read_rows(path, _parse_conversation, "conversation", _SHAPE)
     return [replace(conversation, id=name(conversation.id)) for conversation in conversations]
 
 
-class _BadLine(Exception):
-    """Problem in a line."""
-
-
-def _parse_line(line: str, number: int, path: Path) -> Conversation:
-    try:
-        return _parse_conversation(json.loads(line), number)
-    except json.JSONDecodeError as error:
-        message = f"Line {number} of {path} is not JSON: {error.msg}, at character {error.pos + 1}."
-        raise InvalidInput(message, f"Write each object on one line. {_SHAPE}") from error
-    except (_BadLine, InvalidInput, ValueError, RecursionError) as error:
-        message = getattr(error, "message", str(error)).rstrip(".")
-        raise InvalidInput(f"Line {number} of {path} is not a conversation: {message}.", _SHAPE) from error
-
-
-def _parse_conversation(plain: Any, number: int) -> Conversation:
-    if not isinstance(plain, dict):
-        raise _BadLine(f"it is {_describe_type(plain)}, not an object")
+def _parse_conversation(plain: dict[str, Any], number: int) -> Conversation:
     units, rows, name = _get_objects(plain, "units"), _get_objects(plain, "questions"), _UniqueNames()
     questions = [_parse_question(row, place, name) for place, row in enumerate(rows)]
     worded = tuple(question for question in questions if question.text)
-    own_id = plain.get("id")
-    return Conversation(
-        clean(number if own_id is None else own_id), tuple(_make_facts(units)), worded, len(questions) - len(worded)
-    )
+    return Conversation(_get_id(plain, number), tuple(_make_facts(units)), worded, len(questions) - len(worded))
+
+
+def _get_id(plain: Mapping[str, Any], place: int) -> str:
+    return clean(place if plain.get("id") is None else plain["id"])
 
 
 def _get_objects(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the list with this name. Raise _Wrong unless it holds objects with a text."""
+    """Return the list with this name. Raise ValueError unless it holds objects with a text."""
     if name not in plain:
-        raise _BadLine(f"it has no {name}")
+        raise ValueError(f"it has no {name}")
     rows = plain[name] or []
     if not isinstance(rows, list):
-        raise _BadLine(f"{name} is {_describe_type(rows)}, not a list")
+        raise ValueError(f"{name} is {describe_type(rows)}, not a list")
     for place, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
-            raise _BadLine(f"number {place} of its {name} is {_describe_type(row)}, not an object")
+            raise ValueError(f"number {place} of its {name} is {describe_type(row)}, not an object")
         if "text" not in row:
-            raise _BadLine(f"number {place} of its {name} has no text")
+            raise ValueError(f"number {place} of its {name} has no text")
         if name == "units" and (row.get("id") in (None, "") or isinstance(row["id"], list | dict)):
-            raise _BadLine(f"number {place} of its units has no id by which evidence could name it")
+            raise ValueError(f"number {place} of its units has no id by which evidence could name it")
     return rows
 
 
 def _parse_question(plain: Mapping[str, Any], place: int, name: _UniqueNames) -> Question:
-    own_id, evidence = plain.get("id"), plain.get("evidence")
+    evidence = plain.get("evidence")
     units = evidence if isinstance(evidence, list) else [] if evidence in (None, "") else [evidence]
     if any(isinstance(unit, list | dict) for unit in units):
-        raise _BadLine(f"the evidence of question {place + 1} is not a list of unit ids")
+        raise ValueError(f"the evidence of question {place + 1} is not a list of unit ids")
     category = clean(plain.get("category")).strip()
     return Question(
-        name(clean(place if own_id is None else own_id)),
+        name(_get_id(plain, place)),
         clean(plain["text"]).strip()[:MAX_TEXT],
         category or "none",
         frozenset(clean(unit) for unit in units if unit is not None),
@@ -178,31 +161,21 @@ def when(written: Any) -> str:
     return ""
 
 
-def _describe_type(value: Any) -> str:
-    """Return the JSON type of a value."""
-    kinds = {str: "a text", list: "a list", dict: "an object", bool: "true or false", type(None): "null"}
-    return kinds.get(type(value), "a number")
-
-
 class _UniqueNames:
     """Generator of unique names: a repeated name gets a number."""
 
     def __init__(self) -> None:
-        self._given: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
     def __call__(self, name: str) -> str:
-        while (times := self._given.get(name, 0)) > 0:
-            self._given[name] = times + 1
+        while (times := self._counts.get(name, 0)) > 0:
+            self._counts[name] = times + 1
             name = f"{name} ({times + 1})"
-        self._given[name] = 1
+        self._counts[name] = 1
         return name
 
 
 # ── storing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _ignore_progress(_remembered: int) -> None:
-    """Ignore the progress."""
 
 
 @contextmanager
@@ -213,7 +186,7 @@ def remembered(
     embedder: Embedder | None = None,
     reader: LateInteractionModel | None = None,
     judge: Judge | None = None,
-    advance: Callable[[int], None] = _ignore_progress,
+    advance: Callable[[int], None] = lambda _steps: None,
 ) -> Iterator[Keeper]:
     """Yield a keeper on a temporary store that holds the conversation. The store of the settings is not touched."""
     base = settings or Settings.load()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import log2
 
@@ -79,15 +79,20 @@ def of_label(expected: Sequence[str], actual: Sequence[str], label: str) -> tupl
     return precision, recalled, f1(precision, recalled)
 
 
-def found_at(positive: Sequence[float], negative: Sequence[float], rate: float) -> tuple[float | None, float | None]:
-    """Return the share of positives above the threshold that `rate` of the negatives exceed, and the threshold.
+def share_at(
+    positive: Sequence[float], negative: Sequence[float], rates: Sequence[float]
+) -> dict[str, dict[str, float | None]]:
+    """Return, by rate, the threshold that this share of the negatives exceeds, and the share of positives above it.
 
     Both are None if either list is empty.
     """
     if not positive or not negative:
-        return None, None
-    threshold = float(np.quantile(negative, 1 - rate))
-    return mean([score > threshold for score in positive]), threshold
+        return {f"{rate:.0%}": {"found": None, "threshold": None} for rate in rates}
+    thresholds = {rate: float(np.quantile(negative, 1 - rate)) for rate in rates}
+    return {
+        f"{rate:.0%}": {"found": mean([score > threshold for score in positive]), "threshold": threshold}
+        for rate, threshold in thresholds.items()
+    }
 
 
 # ── intervals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -103,6 +108,12 @@ def interval(values: Sequence[float], *, draws: int = DRAWS) -> Figure:
         return Figure(0.0, 0.0, 0.0)
     low, high = np.quantile(_sample_means(np.asarray(values, float), draws), (0.025, 0.975))
     return Figure(mean(values), float(low), float(high))
+
+
+def rate(flags: Iterable[bool]) -> Figure | None:
+    """Return the share of true flags with its 95 % interval; None without flags."""
+    values = [float(flag) for flag in flags]
+    return interval(values) if values else None
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float], *, draws: int = DRAWS) -> Figure:

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cofio.evaluation.authors import named, read, text_of
-from cofio.evaluation.metrics import SEED, Figure, found_at, interval, macro_f1, of_label
-from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.evaluation import authors
+from cofio.evaluation.jsonl import read_authors, text_of
+from cofio.evaluation.metrics import SEED, macro_f1, of_label, rate, share_at
+from cofio.evaluation.report import Column, Report, Table
 from cofio.ingest.reconcile.compare import Comparer, JudgedComparer
 from cofio.judgement.labels import RELATIONS
 from cofio.judgement.model import LocalJudge
@@ -28,7 +29,7 @@ from cofio.text.tokens import search_terms
 RATES = (0.01, 0.02, 0.05)  # share of the `add` rows that would be overwritten
 CHANGES = ("update", "delete")
 SHAPE = 'Give one JSON object per line: {"memory", "said", "label"}; the label is add, same, update or delete.'
-_GIVEN = (*RELATIONS, "doubtful")
+_VERDICTS = (*RELATIONS, "doubtful")
 _DRAWN = 12  # memories drawn to find one that shares no content word
 
 
@@ -37,7 +38,7 @@ class LabelledPair:
     """Memory with a later statement, and the effect of the statement on it."""
 
     memory: str
-    said: str
+    statement: str
     label: str
     case: str = ""
 
@@ -48,48 +49,41 @@ class RelationOutcome:
 
     pair: LabelledPair
     verdict: str
-    change: float = 0.0
+    probability: float = 0.0
     overwrites_unrelated: bool | None = None  # None without an unrelated memory
 
     @property
-    def given(self) -> str:
+    def label(self) -> str:
         """Return the label that corresponds to the verdict."""
         return "add" if self.verdict == "doubtful" else self.verdict
 
     @property
-    def changes(self) -> bool:
-        return self.given in CHANGES
+    def is_right(self) -> bool:
+        return self.label == self.pair.label
 
 
 def read_pairs(paths: Sequence[Path]) -> dict[str, list[LabelledPair]]:
     """Return the pairs of files and folders, by author."""
-    return read(paths, _parse_pair, SHAPE)
+    return read_authors(paths, _parse_pair, "pair", SHAPE)
 
 
 def evaluate(
-    paths: Sequence[Path],
-    *,
-    judge: Judge | None = None,
-    progress: Callable[[int, int], None] = lambda _done, _all: None,
+    paths: Sequence[Path], *, judge: Judge | None = None, progress: authors.Progress = lambda *_: None
 ) -> Report:
     """Compare every pair and report the decisions, by author."""
-    pairs = read_pairs(paths)
     judge = judge or LocalJudge()
     comparer = JudgedComparer(judge)
-    count, done = sum(map(len, pairs.values())), 0
-    outcomes: dict[str, list[RelationOutcome]] = {}
-    for author, rows in pairs.items():
-        outcomes[author] = []
-        for pair, unrelated in zip(rows, _draw_unrelated(rows), strict=True):
-            change = judge.relation(pair.said, pair.memory).change
-            overwrites = comparer.compare(pair.said, unrelated, 0.0).changes if unrelated else None
-            outcomes[author].append(RelationOutcome(pair, _compare(comparer, pair), change, overwrites))
-            done += 1
-            progress(done, count)
-    return _report(paths, outcomes)
+
+    def run(pairs: Sequence[LabelledPair]) -> Iterator[RelationOutcome]:
+        for pair, unrelated in zip(pairs, _draw_unrelated(pairs), strict=True):
+            probability = judge.relation(pair.statement, pair.memory).change
+            overwrites = comparer.compare(pair.statement, unrelated, 0.0).changes if unrelated else None
+            yield RelationOutcome(pair, _compare(comparer, pair), probability, overwrites)
+
+    return _report(paths, authors.measure(read_pairs(paths), run, progress))
 
 
-def decided(pairs: Sequence[LabelledPair], comparer: Comparer, cosines: Sequence[float]) -> list[RelationOutcome]:
+def decide(pairs: Sequence[LabelledPair], comparer: Comparer, cosines: Sequence[float]) -> list[RelationOutcome]:
     """Return the verdicts of a comparer on the pairs; `cosines` are those of statement and memory."""
     return [
         RelationOutcome(pair, _compare(comparer, pair, cosine)) for pair, cosine in zip(pairs, cosines, strict=True)
@@ -102,17 +96,17 @@ def _draw_unrelated(pairs: Sequence[LabelledPair]) -> list[str]:
     memories = {pair.memory: frozenset(search_terms(pair.memory)) for pair in pairs}
     unrelated = []
     for pair in pairs:
-        words = memories[pair.memory] | set(search_terms(pair.said))
+        words = memories[pair.memory] | set(search_terms(pair.statement))
         candidates = rng.sample(sorted(memories), min(_DRAWN, len(memories)))
         unrelated.append(next((memory for memory in candidates if not memories[memory] & words), ""))
     return unrelated
 
 
 def _compare(comparer: Comparer, pair: LabelledPair, cosine: float = 0.0) -> str:
-    return comparer.compare(pair.said, pair.memory, cosine).kind
+    return comparer.compare(pair.statement, pair.memory, cosine).kind
 
 
-def _parse_pair(plain: dict[str, Any]) -> LabelledPair:
+def _parse_pair(plain: dict[str, Any], _number: int) -> LabelledPair:
     label = plain["label"]
     if label not in RELATIONS:
         raise ValueError(f"the label is {label!r}")
@@ -122,145 +116,89 @@ def _parse_pair(plain: dict[str, Any]) -> LabelledPair:
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class RelationFigures:
-    """Figures of some pairs."""
+def compute_figures(outcomes: Sequence[RelationOutcome]) -> dict[str, Any]:
+    """Return the figures of some pairs.
 
-    pairs: int
-    macro_f1: float
-    changes_found: Figure | None  # of the rows labelled update or delete, with either of the two as decision
-    false_overwrites: Figure | None  # of the rows labelled add
-    unrelated_overwrites: Figure | None  # of the statements, compared with an unrelated memory
-    doubtful: float
-    at: Mapping[float, tuple[float | None, float | None]]  # by rate: changes found and the threshold of the probability
+    A change is found, or a memory overwritten, if the decision is update or delete; by probability: from a threshold on
+    that a share of the `add` rows exceeds.
+    """
+    changes = [outcome for outcome in outcomes if outcome.pair.label in CHANGES]
+    adds = [outcome for outcome in outcomes if outcome.pair.label == "add"]
+    unrelated = [outcome.overwrites_unrelated for outcome in outcomes if outcome.overwrites_unrelated is not None]
+    return {
+        "pairs": len(outcomes),
+        "macro_f1": macro_f1([outcome.pair.label for outcome in outcomes], [outcome.label for outcome in outcomes]),
+        "changes_found": rate(outcome.label in CHANGES for outcome in changes),
+        "false_overwrites": rate(outcome.label in CHANGES for outcome in adds),
+        "unrelated_overwrites": rate(unrelated),
+        "doubtful": sum(outcome.verdict == "doubtful" for outcome in outcomes) / len(outcomes),
+        "at": share_at([one.probability for one in changes], [one.probability for one in adds], RATES),
+    }
 
-    @classmethod
-    def of(cls, outcomes: Sequence[RelationOutcome]) -> RelationFigures:
-        """Return the figures of outcomes."""
-        changes = [outcome for outcome in outcomes if outcome.pair.label in CHANGES]
-        adds = [outcome for outcome in outcomes if outcome.pair.label == "add"]
-        unrelated = [outcome.overwrites_unrelated for outcome in outcomes if outcome.overwrites_unrelated is not None]
-        raw = [change.change for change in changes], [add.change for add in adds]
-        return cls(
-            pairs=len(outcomes),
-            macro_f1=macro_f1([outcome.pair.label for outcome in outcomes], [outcome.given for outcome in outcomes]),
-            changes_found=_compute_share(changes),
-            false_overwrites=_compute_share(adds),
-            unrelated_overwrites=interval([float(flag) for flag in unrelated]) if unrelated else None,
-            doubtful=sum(outcome.verdict == "doubtful" for outcome in outcomes) / len(outcomes),
-            at={rate: found_at(*raw, rate) for rate in RATES},
-        )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures as JSON."""
-        return {
-            "pairs": self.pairs,
-            "macro_f1": self.macro_f1,
-            "changes_found": self.changes_found and self.changes_found.as_dict(),
-            "false_overwrites": self.false_overwrites and self.false_overwrites.as_dict(),
-            "unrelated_overwrites": self.unrelated_overwrites and self.unrelated_overwrites.as_dict(),
-            "doubtful": self.doubtful,
-            "at": {f"{rate:.0%}": {"found": share, "threshold": limit} for rate, (share, limit) in self.at.items()},
+def _rate_labels(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
+    expected, actual = [outcome.pair.label for outcome in outcomes], [outcome.label for outcome in outcomes]
+    names = ("precision", "recall", "f1")
+    return {
+        label: {
+            "pairs": expected.count(label),
+            **dict(zip(names, of_label(expected, actual, label), strict=True)),
         }
+        for label in RELATIONS
+    }
 
 
-def _compute_share(outcomes: Sequence[RelationOutcome]) -> Figure | None:
-    return interval([float(outcome.changes) for outcome in outcomes]) if outcomes else None
+def _rate_cases(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
+    counts = Counter(outcome.pair.case for outcome in outcomes if outcome.pair.case)
+    right = Counter(outcome.pair.case for outcome in outcomes if outcome.is_right)
+    return {case: {"pairs": count, "right": right[case] / count} for case, count in counts.most_common()}
 
 
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[RelationOutcome]]) -> Report:
+def _report(paths: Sequence[Path], by_author: dict[str, list[RelationOutcome]]) -> Report:
     outcomes = [row for rows in by_author.values() for row in rows]
-    whole, each_author = (
-        RelationFigures.of(outcomes),
-        {author: RelationFigures.of(rows) for author, rows in by_author.items()},
-    )
-    labels = _rate_labels(outcomes)
     confusion = Counter((outcome.pair.label, outcome.verdict) for outcome in outcomes)
-    cases = _rate_cases(outcomes)
-    values: dict[str, Any] = {
-        **whole.as_dict(),
-        "labels": labels,
+    values = authors.compute_values(by_author, compute_figures) | {
+        "labels": _rate_labels(outcomes),
         "confusion": {
-            expected: {verdict: confusion[expected, verdict] for verdict in _GIVEN} for expected in RELATIONS
+            expected: {verdict: confusion[expected, verdict] for verdict in _VERDICTS} for expected in RELATIONS
         },
-        "by_author": {author: figures.as_dict() for author, figures in each_author.items()},
-        "by_case": cases,
+        "by_case": _rate_cases(outcomes),
         "per_pair": {author: [row.verdict for row in rows] for author, rows in by_author.items()},
     }
-    tables = [
-        _author_table({**each_author, **({"all": whole} if len(each_author) > 1 else {})}),
-        Table(
-            "Labels",
-            (Column("label"), Column("pairs"), *(Column(name, "%") for name in ("precision", "recall", "F1"))),
-            [[label, *figures.values()] for label, figures in labels.items()],
-        ),
-        Table(
-            "Verdicts",
-            (Column("label"), *(Column(verdict) for verdict in _GIVEN)),
-            [[expected, *(confusion[expected, verdict] for verdict in _GIVEN)] for expected in RELATIONS],
-        ),
-        *_case_tables(cases),
-    ]
     says = (
         f"{len(outcomes):,} pairs of {len(by_author)} authors: a stored memory and what was said later. The decision"
         " is that of the comparer at the shipped thresholds, after the guards. A doubtful verdict counts as add, since"
         " both memories are kept.",
     )
-    return Report("pairs", "Statements beside a memory", f"cofio eval pairs {named(paths)}", says, values, tables)
-
-
-def _rate_labels(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
-    expected, actual = [outcome.pair.label for outcome in outcomes], [outcome.given for outcome in outcomes]
-    figures = {}
-    for label in RELATIONS:
-        precision, recalled, harmonic = of_label(expected, actual, label)
-        figures[label] = {"pairs": expected.count(label), "precision": precision, "recall": recalled, "f1": harmonic}
-    return figures
-
-
-def _rate_cases(outcomes: Sequence[RelationOutcome]) -> dict[str, dict[str, Any]]:
-    counts = Counter(outcome.pair.case for outcome in outcomes if outcome.pair.case)
-    right = Counter(outcome.pair.case for outcome in outcomes if outcome.given == outcome.pair.label)
-    return {case: {"pairs": count, "right": right[case] / count} for case, count in counts.most_common()}
-
-
-def _author_table(figures: Mapping[str, RelationFigures]) -> Table:
-    rows: list[list[Cell]] = [
-        [
-            author,
-            result.pairs,
-            result.macro_f1,
-            result.changes_found,
-            result.false_overwrites,
-            result.unrelated_overwrites,
-            result.doubtful,
-            *(share for share, _ in result.at.values()),
-        ]
-        for author, result in figures.items()
+    tables = [
+        authors.author_table(values, _COLUMNS, _NOTE),
+        Table.of("Labels", "label", _LABEL_COLUMNS, values["labels"]),
+        Table.of("Verdicts", "label", {verdict: Column(verdict) for verdict in _VERDICTS}, values["confusion"]),
     ]
-    columns = (
-        Column("author"),
-        Column("pairs"),
-        Column("macro-F1", "%"),
-        Column("changes found", "%"),
-        Column("false overwrites", "%"),
-        Column("of unrelated", "%"),
-        Column("doubtful", "%"),
-        *(Column(f"found at {rate:.0%}", "%") for rate in RATES),
-    )
-    note = (
-        "Changes are rows labelled update or delete. A false overwrite is a row labelled add whose memory would be"
-        " archived; of unrelated: the same, for the statement and a memory that shares no content word with it. The"
-        " last columns use the raw probability of a change, at the threshold that this share of the add rows exceeds."
-    )
-    return Table("By author", columns, rows, note)
+    if values["by_case"]:
+        tables.append(Table.of("By case", "case", _CASE_COLUMNS, values["by_case"]))
+    return Report("pairs", "Statements beside a memory", authors.write_command("pairs", paths), says, values, tables)
 
 
-def _case_tables(cases: Mapping[str, Mapping[str, Any]]) -> list[Table]:
-    if not cases:
-        return []
-    rows: list[list[Cell]] = [[case, counts["pairs"], counts["right"]] for case, counts in cases.items()]
-    return [Table("By case", (Column("case"), Column("pairs"), Column("label right", "%")), rows)]
+_COLUMNS = {
+    "pairs": Column("pairs"),
+    "macro_f1": Column("macro-F1", "%"),
+    "changes_found": Column("changes found", "%"),
+    "false_overwrites": Column("false overwrites", "%"),
+    "unrelated_overwrites": Column("of unrelated", "%"),
+    "doubtful": Column("doubtful", "%"),
+    **{f"at/{rate:.0%}/found": Column(f"found at {rate:.0%}", "%") for rate in RATES},
+}
+_LABEL_COLUMNS = {
+    "pairs": Column("pairs"), "precision": Column("precision", "%"), "recall": Column("recall", "%"),
+    "f1": Column("F1", "%"),
+}  # fmt: skip
+_CASE_COLUMNS = {"pairs": Column("pairs"), "right": Column("label right", "%")}
+_NOTE = (
+    "Changes are rows labelled update or delete. A false overwrite is a row labelled add whose memory would be"
+    " archived; of unrelated: the same, for the statement and a memory that shares no content word with it. The last"
+    " columns use the raw probability of a change, at the threshold that this share of the add rows exceeds."
+)

@@ -52,10 +52,23 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     note: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        first: str,
+        columns: Mapping[str, Column],
+        rows: Mapping[str, Mapping[str, Any]],
+        note: str = "",
+    ) -> Table:
+        """Return a table of values by name. The keys of `columns` are places in the values: "at/1%/found"."""
+        cells = [[name, *(_get_cell(values, place) for place in columns)] for name, values in rows.items()]
+        return cls(title, [Column(first), *columns.values()], cells, note)
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Result of one measure: `values` is the output of `--json`.
+    """Result of one measure: `values` is the output of `--json`, with figures as objects.
 
     `says` are the paragraphs before the tables, `plots` SVG documents by name, `ends` the paragraphs after them.
     """
@@ -69,6 +82,9 @@ class Report:
     plots: Mapping[str, str] = field(default_factory=dict)
     ends: Sequence[str] = ()
     measured_on: dict[str, Any] = field(default_factory=machine)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", _to_plain(self.values))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures, then the version, the command and the machine."""
@@ -98,6 +114,21 @@ class Report:
         for name, content in files.items():
             (folder / name).write_text(content, encoding="utf-8")
         return [folder / name for name in files]
+
+
+def _to_plain(value: Any) -> Any:
+    """Return a value with its figures, at any depth, as dictionaries."""
+    if isinstance(value, Figure):
+        return value.as_dict()
+    if isinstance(value, Mapping):
+        return {name: _to_plain(part) for name, part in value.items()}
+    return [_to_plain(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _get_cell(values: Any, place: str) -> Cell:
+    for name in place.split("/"):
+        values = getattr(values, name) if isinstance(values, Figure) else values and values.get(name)
+    return values  # type: ignore[no-any-return]
 
 
 def _render_plain(table: Table) -> str:

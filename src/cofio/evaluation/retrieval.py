@@ -1,6 +1,6 @@
 """Retrieval: share of the evidence found, latency, tokens; and injections for questions without an answer.
 
-    [Conversation] ─ each in a store of its own, asked ─▶ Measured ─▶ Report
+    [Conversation] ─ each in a store of its own, queried ─▶ RetrievalMeasurement ─▶ Report
 
 Shares are numbers from 0 to 1 in JSON, and per cent in tables.
 """
@@ -8,7 +8,7 @@ Shares are numbers from 0 to 1 in JSON, and per cent in tables.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,31 +16,29 @@ from typing import Any
 import numpy as np
 
 from cofio.errors import InvalidInput
+from cofio.evaluation.authors import Progress
 from cofio.evaluation.datasets import LEFT_OUT, Conversation, Question, read, remembered
+from cofio.evaluation.embedders import CachingEmbedder
 from cofio.evaluation.metrics import SEED, Figure, difference, interval, mean, separation
-from cofio.evaluation.plots import COLOURS, Curve, linear
-from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.evaluation.report import Column, Report, Table
 from cofio.evaluation.runner import (
     BUDGETS,
     DEFAULT,
     FRAME,
     MEASURES,
-    UNREAD,
+    NO_RERANK,
     VECTORS,
     WORDS,
     ConversationRunner,
     ModeAnswer,
     RecallMeasurement,
-    UncachedEmbedder,
 )
-from cofio.ports import Embedder, LateInteractionModel
+from cofio.ports import Embedder
 from cofio.providers import embedders
 from cofio.settings import Settings
 
-Progress = Callable[[int, int], None]
-
 ANSWERABLE, UNANSWERABLE, FOREIGN = "answerable", "unanswerable", "foreign"
-_SORTS = {
+_GROUPS = {
     ANSWERABLE: "questions with an answer",
     UNANSWERABLE: "questions whose answer is that there is none",
     FOREIGN: "questions of another conversation",
@@ -61,31 +59,20 @@ class RetrievalMeasurement:
     """Results for all conversations of a file."""
 
     file: str
-    headline: str  # the mode whose figures come first
     modes: tuple[str, ...]
-    asked: tuple[QuestionResult, ...]
-    given: Mapping[str, Sequence[RecallMeasurement]]  # by sort of question
+    results: tuple[QuestionResult, ...]
+    recalls: Mapping[str, Sequence[RecallMeasurement]]  # by group of questions
     about: Mapping[str, Any]  # contents of the file, and what was left out
 
-    def values(self, measure: str, mode: str = "", category: str | None = None) -> list[float]:
-        """Return the measure for every question of a category (default: all) in a mode (default: the headline mode)."""
-        chosen = [result for result in self.asked if category in (None, result.category)]
-        return [result.answers[mode or self.headline].scores[measure] for result in chosen]
+    def values(self, measure: str, mode: str = DEFAULT.name, category: str | None = None) -> list[float]:
+        """Return the measure for every question of a category (default: all) in a mode."""
+        chosen = [result for result in self.results if category in (None, result.category)]
+        return [result.answers[mode].scores[measure] for result in chosen]
 
-    def within(self, mode: str = "") -> list[Figure]:
-        """Return the share of the evidence within each budget."""
-        rows = [result.answers[mode or self.headline].within for result in self.asked]
-        return [interval(list(column)) for column in zip(*rows, strict=True)]
-
-    def milliseconds(self, share: float, mode: str = "") -> float | None:
+    def milliseconds(self, share: float, mode: str = DEFAULT.name) -> float | None:
         """Return this quantile of the latency; None for a mode without timing."""
-        spent = [result.answers[mode or self.headline].seconds for result in self.asked]
-        timed = [seconds for seconds in spent if seconds is not None]
-        return 1000 * float(np.quantile(timed, share)) if timed else None
-
-    @property
-    def categories(self) -> list[str]:
-        return sorted({result.category for result in self.asked})
+        times = [seconds for result in self.results if (seconds := result.answers[mode].seconds) is not None]
+        return 1000 * float(np.quantile(times, share)) if times else None
 
 
 def evaluate(
@@ -94,63 +81,60 @@ def evaluate(
     *,
     limit: int | None = None,
     embedder: Embedder | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda *_: None,
 ) -> Report:
     """Return the report on one file. `limit` is the size of a fixed sample of its questions.
 
     Each conversation is stored in a temporary store, which is deleted afterwards.
     """
-    measurement = measured(file, settings, limit=limit, embedder=embedder, progress=progress)
+    measurement = measure(file, settings, limit=limit, embedder=embedder, progress=progress)
     options = f" --limit {limit}" if limit else ""
+    values = compute_values(measurement)
     return Report(
         name="retrieval",
         title="Retrieval",
         command=f"cofio eval retrieval {file.name}{options}",
-        says=[*says(measurement), METHOD],
-        values=values(measurement),
-        tables=tables(measurement),
-        plots=plots([measurement]),
+        says=[*describe(measurement), METHOD],
+        values=values,
+        tables=list_tables(values),
     )
 
 
-def measured(
+def measure(
     file: Path,
     settings: Settings | None = None,
     *,
     limit: int | None = None,
     embedder: Embedder | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda *_: None,
 ) -> RetrievalMeasurement:
     """Return the results of all questions of the file in all modes."""
-    loaded = settings or Settings.load()
-    whole = read(file)
-    chosen = sampled(_select_answerable(whole, file), limit)
-    reader = _reader(loaded) if embedder is None else None
-    modes = (DEFAULT, *((UNREAD,) if reader else ()), VECTORS, WORDS)
+    settings = settings or Settings.load()
+    everything = read(file)
+    chosen = draw_sample(_select_answerable(everything, file), limit)
+    reader = embedders.make_reader(settings.home) if embedder is None and settings.rerank else None
+    modes = (DEFAULT, *((NO_RERANK,) if reader else ()), VECTORS, WORDS)
     results: list[QuestionResult] = []
-    recalls: dict[str, list[RecallMeasurement]] = {sort: [] for sort in _SORTS}
-    steps = _Progress(progress, chosen)
-    shared = UncachedEmbedder(embedder or _embedder(loaded))
+    recalls: dict[str, list[RecallMeasurement]] = {group: [] for group in _GROUPS}
+    advance = _count_progress(progress, chosen)
+    shared = CachingEmbedder(embedder or _make_embedder(settings), 8, kinds=("query",))
     for place, conversation in enumerate(chosen):
-        with remembered(conversation, loaded, embedder=shared, reader=reader, advance=steps.advance) as keeper:
-            asking = ConversationRunner(keeper, shared)
+        with remembered(conversation, settings, embedder=shared, reader=reader, advance=advance) as keeper:
+            runner = ConversationRunner(keeper, shared)
             for question in conversation.questions:
                 if question.has_answer:
-                    answers = {mode.name: asking.answer(question, mode) for mode in modes}
+                    answers = {mode.name: runner.answer(question, mode) for mode in modes}
                     results.append(QuestionResult(f"{conversation.id}/{question.id}", question.category, answers))
-                sort = ANSWERABLE if question.has_answer else UNANSWERABLE
-                recalls[sort].append(asking.give(question, modes[0]))
-                steps.advance(1)
-            for question in _get_foreign(chosen, place):
-                recalls[FOREIGN].append(asking.give(question, modes[0]))
-                steps.advance(1)
-    names = tuple(mode.name for mode in modes)
-    return RetrievalMeasurement(
-        file.name, names[0], names, tuple(results), recalls, _describe_file(whole, chosen, limit)
-    )
+                recalls[ANSWERABLE if question.has_answer else UNANSWERABLE].append(runner.recall(question))
+                advance(1)
+            for question in _list_foreign(chosen, place):
+                recalls[FOREIGN].append(runner.recall(question))
+                advance(1)
+    about = _describe_file(everything, chosen, limit)
+    return RetrievalMeasurement(file.name, tuple(mode.name for mode in modes), tuple(results), recalls, about)
 
 
-def _embedder(settings: Settings) -> Embedder:
+def _make_embedder(settings: Settings) -> Embedder:
     """Return the embedder of the settings, without a query cache, so that every question is timed like a first one."""
     return embedders.make(
         settings.embedder,
@@ -163,8 +147,18 @@ def _embedder(settings: Settings) -> Embedder:
     )
 
 
-def _reader(settings: Settings) -> LateInteractionModel | None:
-    return embedders.make_reader(settings.home) if settings.rerank else None
+def _count_progress(progress: Progress, conversations: Sequence[Conversation]) -> Callable[[int], None]:
+    """Return a function that takes steps: one per stored unit and per question."""
+    foreign = sum(len(_list_foreign(conversations, place)) for place in range(len(conversations)))
+    total = foreign + sum(len(one.facts) + len(one.questions) for one in conversations)
+    done = 0
+
+    def advance(steps: int) -> None:
+        nonlocal done
+        done += steps
+        progress(done, total)
+
+    return advance
 
 
 # ── selection of questions ────────────────────────────────────────────────────────────────────────────────────────────
@@ -172,16 +166,11 @@ def _reader(settings: Settings) -> LateInteractionModel | None:
 
 def _select_answerable(conversations: Sequence[Conversation], file: Path) -> list[Conversation]:
     """Return the conversations with the questions to ask. Raise InvalidInput if none has existing evidence."""
-    questions = [
-        (conversation, question)
-        for conversation in conversations
-        for question in conversation.questions
-        if question.has_answer
-    ]
+    questions = _list_answerable(conversations)
     if not questions:
         hint = f"Name the units that answer it under evidence; {' and '.join(LEFT_OUT)} questions have no answer."
         raise InvalidInput(f"No question of {file} has an answer to look for.", hint)
-    if not any(question.evidence & owner.units for owner, question in questions):
+    if not any(question.evidence & conversation.units for conversation, question in questions):
         hint = "Evidence names units of the same conversation by their ids."
         raise InvalidInput(f"No evidence of {file} names a unit of its conversation.", hint)
     return [
@@ -190,12 +179,21 @@ def _select_answerable(conversations: Sequence[Conversation], file: Path) -> lis
     ]
 
 
+def _list_answerable(conversations: Sequence[Conversation]) -> list[tuple[Conversation, Question]]:
+    return [
+        (conversation, question)
+        for conversation in conversations
+        for question in conversation.questions
+        if question.has_answer
+    ]
+
+
 def _is_asked(question: Question) -> bool:
     """Return whether the question can be evaluated: without evidence, its answer is unknown."""
     return question.has_answer or question.category.casefold() in LEFT_OUT
 
 
-def sampled(conversations: Sequence[Conversation], limit: int | None) -> list[Conversation]:
+def draw_sample(conversations: Sequence[Conversation], limit: int | None) -> list[Conversation]:
     """Return the conversations with a sample of the questions with an answer, and the same share of the others.
 
     Conversations without questions are left out.
@@ -203,83 +201,52 @@ def sampled(conversations: Sequence[Conversation], limit: int | None) -> list[Co
     if limit is not None:
         if limit < 1:
             raise InvalidInput(f"limit is {limit}.", "Give 1 or more.")
-        chosen = _draw_questions(conversations, limit)
+        groups: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+        for conversation in conversations:
+            for question in conversation.questions:
+                groups[question.has_answer].append((conversation.id, question.id))
+        answerable, others = groups[True], groups[False]
+        rng, share = random.Random(SEED), min(1.0, limit / len(answerable))  # noqa: S311
+        chosen = {
+            *rng.sample(answerable, min(limit, len(answerable))),
+            *rng.sample(others, round(share * len(others))),
+        }
         conversations = [
-            replace(
-                conversation,
-                questions=tuple(
-                    question for question in conversation.questions if (conversation.id, question.id) in chosen
-                ),
-            )
-            for conversation in conversations
+            replace(one, questions=tuple(question for question in one.questions if (one.id, question.id) in chosen))
+            for one in conversations
         ]
     return [conversation for conversation in conversations if conversation.questions]
 
 
-def _draw_questions(conversations: Sequence[Conversation], limit: int) -> set[tuple[str, str]]:
-    rows = [
-        (conversation.id, question.id, question.has_answer)
-        for conversation in conversations
-        for question in conversation.questions
-    ]
-    answered = [(conversation_id, question_id) for conversation_id, question_id, has_answer in rows if has_answer]
-    others = [(conversation_id, question_id) for conversation_id, question_id, has_answer in rows if not has_answer]
-    rng, share = random.Random(SEED), min(1.0, limit / len(answered))  # noqa: S311
-    return {*rng.sample(answered, min(limit, len(answered))), *rng.sample(others, round(share * len(others)))}
-
-
-def _get_foreign(conversations: Sequence[Conversation], place: int) -> list[Question]:
+def _list_foreign(conversations: Sequence[Conversation], place: int) -> list[Question]:
     """Return questions that this conversation cannot answer: the answerable ones of the conversation before it."""
     if len(conversations) == 1:
         return []
     return [question for question in conversations[place - 1].questions if question.has_answer]
 
 
-class _Progress:
-    """Progress: one step per stored unit and per question."""
-
-    def __init__(self, progress: Progress | None, conversations: Sequence[Conversation]) -> None:
-        self._progress = progress
-        self._done = 0
-        foreign = sum(len(_get_foreign(conversations, place)) for place in range(len(conversations)))
-        self._total = foreign + sum(
-            len(conversation.facts) + len(conversation.questions) for conversation in conversations
-        )
-
-    def advance(self, steps: int) -> None:
-        self._done += steps
-        if self._progress:
-            self._progress(self._done, self._total)
-
-
-def _describe_file(whole: Sequence[Conversation], chosen: Sequence[Conversation], limit: int | None) -> dict[str, Any]:
+def _describe_file(
+    everything: Sequence[Conversation], chosen: Sequence[Conversation], limit: int | None
+) -> dict[str, Any]:
     """Return the contents of the file and its irregularities."""
-    units = [str(fact.metadata["unit"]) for conversation in chosen for fact in conversation.facts]
-    questions = [
-        (conversation, question)
-        for conversation in chosen
-        for question in conversation.questions
-        if question.has_answer
-    ]
-    all_questions = [question for conversation in whole for question in conversation.questions]
+    questions = [question for conversation in everything for question in conversation.questions]
+    facts = [fact for conversation in chosen for fact in conversation.facts]
     return {
         "conversations": len(chosen),
-        "units": len(units),
+        "units": len(facts),
         "limit": limit,
         "left_out": {
             **{
-                category: sum(question.category.casefold() == category for question in all_questions)
+                category: sum(question.category.casefold() == category for question in questions)
                 for category in LEFT_OUT
             },
-            "without_evidence": sum(not _is_asked(question) for question in all_questions),
-            "without_words": sum(conversation.without_words for conversation in whole),
+            "without_evidence": sum(not _is_asked(question) for question in questions),
+            "without_words": sum(conversation.without_words for conversation in everything),
         },
         "odd": {
-            "unknown_evidence": sum(
-                len(question.evidence - conversation.units) for conversation, question in questions
-            ),
+            "unknown_evidence": sum(len(question.evidence - one.units) for one, question in _list_answerable(chosen)),
             "shared_unit_ids": sum(len(conversation.facts) - len(conversation.units) for conversation in chosen),
-            "undated_units": sum(not fact.created_at for conversation in chosen for fact in conversation.facts),
+            "undated_units": sum(not fact.created_at for fact in facts),
         },
     }
 
@@ -287,86 +254,75 @@ def _describe_file(whole: Sequence[Conversation], chosen: Sequence[Conversation]
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def values(measurement: RetrievalMeasurement) -> dict[str, Any]:
+def compute_values(measurement: RetrievalMeasurement) -> dict[str, Any]:
     """Return the values of `--json`: shares from 0 to 1, times in milliseconds."""
+    categories = sorted({result.category for result in measurement.results})
+    modes = {mode: _compute_mode(measurement, mode) for mode in measurement.modes}
+    headline = modes[DEFAULT.name]
     return {
-        **_compute_means(measurement),
+        **{measure: headline[measure] for measure in MEASURES},
         "by_category": {
             category: {
-                **_compute_means(measurement, category=category),
-                "questions": len(measurement.values("r@10", category=category)),
+                **{measure: mean(measurement.values(measure, category=category)) for measure in MEASURES},
+                "questions": sum(result.category == category for result in measurement.results),
             }
-            for category in measurement.categories
+            for category in categories
         },
-        "p50_ms": measurement.milliseconds(0.50),
-        "p95_ms": measurement.milliseconds(0.95),
-        "intervals": _compute_intervals(measurement),
-        "questions": len(measurement.asked),
-        "evidence_within": _by_budget(measurement, measurement.headline),
-        "abstention": _measure_abstention(measurement),
+        "p50_ms": headline["p50_ms"],
+        "p95_ms": headline["p95_ms"],
+        "intervals": {
+            **_compute_bounds(measurement, None),
+            "by_category": {category: _compute_bounds(measurement, category) for category in categories},
+        },
+        "questions": len(measurement.results),
+        "evidence_within": headline["evidence_within"],
+        "abstention": _compute_abstention(measurement.recalls),
         "per_question": {
-            result.id: round(result.answers[measurement.headline].scores["r@10"], 6) for result in measurement.asked
+            result.id: round(result.answers[DEFAULT.name].scores["r@10"], 6) for result in measurement.results
         },
-        "mode": measurement.headline,
-        "modes": {mode: _of_mode(measurement, mode) for mode in measurement.modes},
+        "mode": DEFAULT.name,
+        "modes": modes,
         "file": measurement.file,
         **measurement.about,
     }
 
 
-def _compute_means(measurement: RetrievalMeasurement, mode: str = "", category: str | None = None) -> dict[str, float]:
-    return {measure: mean(measurement.values(measure, mode, category)) for measure in MEASURES}
+def _compute_bounds(measurement: RetrievalMeasurement, category: str | None) -> dict[str, list[float]]:
+    """Return the bounds of each mean, over all questions or those of a category."""
+    figures = {measure: interval(measurement.values(measure, category=category)) for measure in MEASURES}
+    return {measure: [figure.low, figure.high] for measure, figure in figures.items()}
 
 
-def _compute_intervals(measurement: RetrievalMeasurement) -> dict[str, Any]:
-    """Return the bounds of each mean, over all questions and by category."""
-
-    def bounds(category: str | None) -> dict[str, list[float]]:
-        figures = {measure: interval(measurement.values(measure, category=category)) for measure in MEASURES}
-        return {measure: [figure.low, figure.high] for measure, figure in figures.items()}
-
-    return {**bounds(None), "by_category": {name: bounds(name) for name in measurement.categories}}
-
-
-def _by_budget(measurement: RetrievalMeasurement, mode: str) -> dict[str, dict[str, float]]:
-    return {str(budget): figure.as_dict() for budget, figure in zip(BUDGETS, measurement.within(mode), strict=True)}
-
-
-def _of_mode(measurement: RetrievalMeasurement, mode: str) -> dict[str, Any]:
+def _compute_mode(measurement: RetrievalMeasurement, mode: str) -> dict[str, Any]:
+    rows = [result.answers[mode].within for result in measurement.results]
     return {
-        **_compute_means(measurement, mode),
+        **{measure: mean(measurement.values(measure, mode)) for measure in MEASURES},
         "p50_ms": measurement.milliseconds(0.50, mode),
         "p95_ms": measurement.milliseconds(0.95, mode),
-        "evidence_within": _by_budget(measurement, mode),
-        "to_default": {measure: _compare_to_default(measurement, mode, measure).as_dict() for measure in MEASURES},
+        "evidence_within": {
+            str(budget): interval(column) for budget, column in zip(BUDGETS, zip(*rows, strict=True), strict=True)
+        },
+        "to_default": {
+            measure: difference(measurement.values(measure, mode), measurement.values(measure)) for measure in MEASURES
+        },
     }
 
 
-def _compare_to_default(measurement: RetrievalMeasurement, mode: str, measure: str) -> Figure:
-    return difference(measurement.values(measure, mode), measurement.values(measure, DEFAULT.name))
-
-
-def _measure_abstention(measurement: RetrievalMeasurement) -> dict[str, Any]:
-    """Return recall's injections by sort of question, and how well the best score separates the sorts."""
-    by_sort: dict[str, Any] = {}
-    for sort, recalls in measurement.given.items():
-        by_sort[sort] = {
+def _compute_abstention(recalls_by_group: Mapping[str, Sequence[RecallMeasurement]]) -> dict[str, Any]:
+    """Return recall's injections by group of questions, and how well the best score separates the groups."""
+    figures: dict[str, Any] = {
+        group: {
             "questions": len(recalls),
-            "tokens": interval([recall.tokens for recall in recalls]).as_dict(),
-            "given_anything": interval([float(recall.tokens > 0) for recall in recalls]).as_dict(),
+            "tokens": interval([recall.tokens for recall in recalls]),
+            "given_anything": interval([float(recall.tokens > 0) for recall in recalls]),
         }
-    by_sort[ANSWERABLE]["evidence_given"] = interval(
-        [recall.found for recall in measurement.given[ANSWERABLE]]
-    ).as_dict()
-    for sort in (UNANSWERABLE, FOREIGN):
-        by_sort[sort]["auroc"] = apart.as_dict() if (apart := _measure_separation(measurement, sort)) else None
-    return by_sort
-
-
-def _measure_separation(measurement: RetrievalMeasurement, sort: str) -> Figure | None:
-    """Return how well the best score separates answerable questions from these; None without any of these."""
-    answered, others = ([recall.top for recall in measurement.given[name]] for name in (ANSWERABLE, sort))
-    return separation(answered, others) if answered and others else None
+        for group, recalls in recalls_by_group.items()
+    }
+    figures[ANSWERABLE]["evidence_given"] = interval([recall.share for recall in recalls_by_group[ANSWERABLE]])
+    for group in (UNANSWERABLE, FOREIGN):
+        answered, others = ([recall.best for recall in recalls_by_group[name]] for name in (ANSWERABLE, group))
+        figures[group]["auroc"] = separation(answered, others) if answered and others else None
+    return figures
 
 
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -378,14 +334,14 @@ METHOD = (
 )
 
 
-def says(measurement: RetrievalMeasurement) -> list[str]:
+def describe(measurement: RetrievalMeasurement) -> list[str]:
     """Return the introduction to the figures."""
     about, odd = measurement.about, measurement.about["odd"]
     sample = ", a sample" if about["limit"] else ""
     left_out = [f"{number:,} {name.replace('_', ' ')}" for name, number in about["left_out"].items() if number]
     paragraphs = [
         f"{measurement.file}: {about['conversations']:,} conversations of {about['units']:,} units, each in a store of"
-        f" its own; {len(measurement.asked):,} questions with an answer{sample}."
+        f" its own; {len(measurement.results):,} questions with an answer{sample}."
         + (f" Not among them: {', '.join(left_out)}." if left_out else "")
     ]
     notes = {
@@ -396,107 +352,53 @@ def says(measurement: RetrievalMeasurement) -> list[str]:
     return paragraphs + [sentence.format(odd[name]) for name, sentence in notes.items() if odd[name]]
 
 
-def tables(measurement: RetrievalMeasurement, of: str = "") -> list[Table]:
-    """Return the tables; `of` is a prefix of their titles if there are several files."""
-    all_tables = [_modes(measurement), _categories(measurement), _budgets(measurement), _unasked(measurement)]
-    return [replace(table, title=f"{of}{table.title}") for table in all_tables]
-
-
-def _modes(measurement: RetrievalMeasurement) -> Table:
-    shares = [Column(measure, "%") for measure in ("R@5", "R@10", "R@20", "nDCG@10")]
-    times = [Column("p50", "ms"), Column("p95", "ms")]
-    rows = [
-        (
-            mode,
-            *_compute_means(measurement, mode).values(),
-            None if mode == DEFAULT.name else _compare_to_default(measurement, mode, "r@10"),
-            measurement.milliseconds(0.50, mode),
-            measurement.milliseconds(0.95, mode),
+def list_tables(values: Mapping[str, Any], prefix: str = "") -> list[Table]:
+    """Return the tables; the prefix of their titles names the file if there are several."""
+    modes, bounds = values["modes"], values["intervals"]
+    compared = {**modes, DEFAULT.name: {**modes[DEFAULT.name], "to_default": None}}
+    categories = [
+        (name, figures["questions"], *(Figure(figures[measure], *limits[measure]) for measure in MEASURES))
+        for name, figures, limits in (
+            ("all", values, bounds),
+            *((name, figures, bounds["by_category"][name]) for name, figures in values["by_category"].items()),
         )
-        for mode in measurement.modes
     ]
-    note = "“Vectors alone” orders by the cosine, “words alone” by BM25, which is not a search mode and has no time."
-    return Table("Found", [Column("search"), *shares, Column("R@10 to the default", "±%"), *times], rows, note)
-
-
-def _categories(measurement: RetrievalMeasurement) -> Table:
-    rows: list[list[Cell]] = []
-    for name in (None, *measurement.categories):
-        figures = [interval(measurement.values(measure, category=name)) for measure in MEASURES]
-        rows.append([name or "all", len(measurement.values("r@10", category=name)), *figures])
-    shares = [Column(heading, "%") for heading in ("R@5", "R@10", "R@20", "nDCG@10")]
-    return Table(f"By category: {measurement.headline}", [Column("category"), Column("questions"), *shares], rows)
-
-
-def _budgets(measurement: RetrievalMeasurement) -> Table:
-    columns = [Column("search"), *(Column(f"{budget:,} tokens", "%") for budget in BUDGETS)]
-    note = (
-        "The share of the evidence injected within this number of tokens: lines in the format of recall, long ones"
-        f" shortened, best first. The frame around them takes {FRAME} more."
-    )
-    return Table(
-        "Evidence within tokens", columns, [(mode, *measurement.within(mode)) for mode in measurement.modes], note
-    )
-
-
-def _unasked(measurement: RetrievalMeasurement) -> Table:
-    rows = []
-    for sort, recalls in measurement.given.items():
-        if recalls:
-            answered = sort == ANSWERABLE
-            rows.append(
-                (
-                    _SORTS[sort],
-                    len(recalls),
-                    interval([float(recall.tokens > 0) for recall in recalls]),
-                    interval([float(recall.tokens) for recall in recalls]),
-                    interval([recall.found for recall in recalls]) if answered else None,
-                    None if answered else _measure_separation(measurement, sort),
-                )
-            )
-    columns = [
-        Column("recall at"),
-        Column("prompts"),
-        Column("given anything", "%"),
-        Column("tokens"),
-        Column("evidence given", "%"),
-        Column("AUROC", digits=3),
-    ]
-    note = (
-        "Injections by `recall`; for a prompt without an answer, none would be best. AUROC: how often the best score of"
-        " a question with an answer is above that of one without."
-    )
-    return Table("Given unasked", columns, rows, note)
-
-
-def plots(files: Sequence[RetrievalMeasurement]) -> dict[str, str]:
-    """Return the plots of evidence by tokens and of recall by time, with a line for each file and mode."""
-    several = len(files) > 1
-    names = [
-        (measurement, mode, f"{Path(measurement.file).stem}: {mode}" if several else mode)
-        for measurement in files
-        for mode in measurement.modes
-    ]
-    colours = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
-    curves = [
-        Curve(name, colour, [(float(budget), 100 * figure.value) for budget, figure in _points(measurement, mode)])
-        for (measurement, mode, name), colour in zip(names, colours, strict=True)
-    ]
-    dots = [
-        Curve(name, colour, [(spent, 100 * mean(measurement.values("r@10", mode)))])
-        for (measurement, mode, name), colour in zip(names, colours, strict=True)
-        if (spent := measurement.milliseconds(0.50, mode)) is not None
-    ]
-    slowest = max(line.points[0][0] for line in dots)
-    return {
-        "retrieval-tokens": linear(
-            "Evidence within tokens", "tokens put in", "% of the evidence", curves, within=(0, BUDGETS[-1], 0, 100)
+    abstention = {_GROUPS[group]: figures for group, figures in values["abstention"].items() if figures["questions"]}
+    return [
+        Table.of(f"{prefix}Found", "search", _MODE_COLUMNS, compared, _MODE_NOTE),
+        Table(
+            f"{prefix}By category: {DEFAULT.name}",
+            [Column("category"), Column("questions"), *_SHARES.values()],
+            categories,
         ),
-        "retrieval-time": linear(
-            "Found by time", "ms a question (p50)", "R@10, %", dots, within=(0, 1.2 * slowest, 0, 100)
-        ),
-    }
+        Table.of(f"{prefix}Evidence within tokens", "search", _BUDGET_COLUMNS, modes, _BUDGET_NOTE),
+        Table.of(f"{prefix}Given unasked", "recall at", _ABSTENTION_COLUMNS, abstention, _ABSTENTION_NOTE),
+    ]
 
 
-def _points(measurement: RetrievalMeasurement, mode: str) -> Iterator[tuple[int, Figure]]:
-    return zip(BUDGETS, measurement.within(mode), strict=True)
+_SHARES = {
+    measure: Column(label, "%") for measure, label in zip(MEASURES, ("R@5", "R@10", "R@20", "nDCG@10"), strict=True)
+}
+_MODE_COLUMNS = {
+    **_SHARES,
+    "to_default/r@10": Column("R@10 to the default", "±%"),
+    "p50_ms": Column("p50", "ms"),
+    "p95_ms": Column("p95", "ms"),
+}
+_MODE_NOTE = "“Vectors alone” orders by the cosine, “words alone” by BM25, which is not a search mode and has no time."
+_BUDGET_COLUMNS = {f"evidence_within/{budget}": Column(f"{budget:,} tokens", "%") for budget in BUDGETS}
+_BUDGET_NOTE = (
+    "The share of the evidence injected within this number of tokens: lines in the format of recall, long ones"
+    f" shortened, best first. The frame around them takes {FRAME} more."
+)
+_ABSTENTION_COLUMNS = {
+    "questions": Column("prompts"),
+    "given_anything": Column("given anything", "%"),
+    "tokens": Column("tokens"),
+    "evidence_given": Column("evidence given", "%"),
+    "auroc": Column("AUROC", digits=3),
+}
+_ABSTENTION_NOTE = (
+    "Injections by `recall`; for a prompt without an answer, none would be best. AUROC: how often the best score of a"
+    " question with an answer is above that of one without."
+)

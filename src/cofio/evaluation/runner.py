@@ -1,6 +1,6 @@
 """Queries against a keeper that holds a conversation: evidence found, latency and tokens of each search mode.
 
-Question ─ Mode ─▶ [Hit] ─▶ Answer          Question ─ keeper.recall ─▶ Given
+Question ─ Mode ─▶ [Hit] ─▶ ModeAnswer          Question ─ keeper.recall ─▶ RecallMeasurement
 """
 
 from __future__ import annotations
@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from cofio.core import Keeper
 from cofio.evaluation.datasets import Question
+from cofio.evaluation.embedders import CachingEmbedder
 from cofio.evaluation.metrics import ndcg, recall
 from cofio.models.memory import MAX_HITS, Hit, Memory
-from cofio.ports import Embedder, Matrix
-from cofio.providers.embedders.query_cache import QueryCache
 from cofio.text.briefing import PROMPT, BriefingLine, build_block, digest, estimate_tokens
 from cofio.text.tokens import embedding_text
 
@@ -30,14 +29,14 @@ class Mode:
     """Search mode: arguments of `keeper.search`, and for comparisons a single score that orders the hits."""
 
     name: str
-    how: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     by: Callable[[Hit], float] | None = None
     timed: bool = True
     deep: int = _DEEP  # hits requested to fill a budget or to be reordered
 
 
 DEFAULT = Mode("default")
-UNREAD = Mode("not read word by word", {"rerank": False})
+NO_RERANK = Mode("not read word by word", {"rerank": False})
 VECTORS = Mode("vectors alone", {"hybrid": False}, by=lambda hit: hit.similarity)
 # Every search uses vectors, so this takes all hits of a hybrid search and orders them by the word score.
 WORDS = Mode("words alone", by=lambda hit: hit.keyword, timed=False, deep=MAX_HITS)
@@ -57,43 +56,14 @@ class RecallMeasurement:
     """Context injected by recall for a question, and the best score of a search."""
 
     tokens: int
-    found: float  # share of the evidence
-    top: float  # 0 without any hit
-
-
-class UncachedEmbedder:
-    """Embedder of a run that caches query vectors until `forget` is called."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self.forget()
-
-    @property
-    def signature(self) -> str:
-        return self._embedder.signature
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    @property
-    def floor(self) -> float:
-        return self._embedder.floor
-
-    def forget(self) -> None:
-        """Drop the cached vectors, so that the embedding of the next question is timed."""
-        self._recent = QueryCache(8)
-
-    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-        if kind == "document":
-            return self._embedder.embed(texts, kind)
-        return self._recent.through(texts, lambda new: self._embedder.embed(new, kind))
+    share: float  # of the evidence
+    best: float  # score; 0 without any hit
 
 
 class ConversationRunner:
     """Queries against a keeper that holds one conversation."""
 
-    def __init__(self, keeper: Keeper, embedder: UncachedEmbedder) -> None:
+    def __init__(self, keeper: Keeper, embedder: CachingEmbedder) -> None:
         self._keeper = keeper
         self._embedder = embedder
         self._weights: dict[int, int] = {}  # tokens by memory
@@ -102,30 +72,35 @@ class ConversationRunner:
     def answer(self, question: Question, mode: Mode) -> ModeAnswer:
         """Return the evidence that a mode finds with ten hits, with twenty, and with as many as a budget holds."""
         ten, seconds = self._time_search(question.text, mode) if mode.timed else ((), None)
-        deep = self._keeper.search(question.text, k=mode.deep, log=False, **mode.how)
+        deep = self._keeper.search(question.text, k=mode.deep, log=False, **mode.options)
         twenty: Sequence[Hit]
         if mode.by is None:
-            twenty = self._keeper.search(question.text, k=20, log=False, **mode.how)
+            twenty = self._keeper.search(question.text, k=20, log=False, **mode.options)
         else:
             ten = twenty = deep = ranked(deep, mode.by)
         return ModeAnswer(
-            scores=scored(units(ten), units(twenty), question.evidence),
+            scores={
+                "r@5": recall(units(ten), question.evidence, 5),
+                "r@10": recall(units(ten), question.evidence, 10),
+                "r@20": recall(units(twenty), question.evidence, 20),
+                "ndcg@10": ndcg(units(ten), question.evidence, 10),
+            },
             within=self._measure_budgets(deep, question.evidence),
             seconds=seconds,
         )
 
-    def give(self, question: Question, mode: Mode) -> RecallMeasurement:
-        """Return the context that recall injects for this question; the best score is of a search in this mode."""
+    def recall(self, question: Question) -> RecallMeasurement:
+        """Return the context that recall injects for this question; the best score is of a search."""
         recalled = self._keeper.recall(question.text)
-        hits = self._keeper.search(question.text, k=10, log=False, **mode.how)
-        recalled_units = {str(self._keeper.get(memory_id).metadata["unit"]) for memory_id in recalled.ids}
-        share = len(recalled_units & question.evidence) / len(question.evidence) if question.evidence else 0.0
+        hits = self._keeper.search(question.text, k=10, log=False)
+        units = {str(self._keeper.get(memory_id).metadata["unit"]) for memory_id in recalled.ids}
+        share = len(units & question.evidence) / len(question.evidence) if question.evidence else 0.0
         return RecallMeasurement(recalled.tokens, share, max((hit.score for hit in hits), default=0.0))
 
     def _time_search(self, text: str, mode: Mode) -> tuple[Sequence[Hit], float]:
         self._embedder.forget()
         started = time.perf_counter()
-        hits = self._keeper.search(text, k=10, **mode.how)
+        hits = self._keeper.search(text, k=10, **mode.options)
         return hits, time.perf_counter() - started
 
     def _measure_budgets(self, hits: Sequence[Hit], evidence: Collection[str]) -> tuple[float, ...]:
@@ -173,16 +148,6 @@ def units(hits: Sequence[Hit]) -> list[str]:
         ids.append("" if unit in seen else unit)
         seen.add(unit)
     return ids
-
-
-def scored(ten: Sequence[str], twenty: Sequence[str], evidence: Collection[str]) -> dict[str, float]:
-    """Return a question's measures from the units among ten and among twenty hits."""
-    return {
-        "r@5": recall(ten, evidence, 5),
-        "r@10": recall(ten, evidence, 10),
-        "r@20": recall(twenty, evidence, 20),
-        "ndcg@10": ndcg(ten, evidence, 10),
-    }
 
 
 def _get_unit(hit: Hit) -> str:

@@ -9,7 +9,6 @@ describes the format; `evals/data/streams` has examples.
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -21,7 +20,8 @@ from typing import Any, NamedTuple, TypeAlias
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.evaluation.jsonl import read_json
+from cofio.evaluation.report import Column, Report, Table
 from cofio.models.memory import Memory
 from cofio.ports import Embedder
 from cofio.settings import Settings
@@ -119,14 +119,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_stream(file: Path) -> dict[str, Any]:
-    try:
-        stream = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise NotFound(
-            f"{file} cannot be read: {error.strerror}.", "Name a .json file, or a folder of them."
-        ) from error
-    except ValueError as error:
-        raise InvalidInput(f"{file} is not JSON: {error}.", _HINT) from error
+    stream = read_json(file, f"Name a .json file, or a folder of them. {_HINT}")
     if problem := _find_problem(stream):
         raise InvalidInput(f"{file} is not a stream: {problem}.", _HINT)
     return {"name": file.stem, "project": file.stem, **stream}
@@ -166,12 +159,12 @@ def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool
     """
     outcome = StreamOutcome()
     with TemporaryDirectory() as folder:
-        own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db")
-        own = own if use_llm else replace(own, extract_provider="")
-        with bootstrap.keeper(own, embedder=embedder, reader=bootstrap.make_reader(settings)) as keeper:
+        temporary = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db")
+        temporary = temporary if use_llm else replace(temporary, extract_provider="")
+        with bootstrap.keeper(temporary, embedder=embedder, reader=bootstrap.make_reader(settings)) as keeper:
             if not use_llm:
                 keeper.learn("User: We use Redis.", dry_run=True)  # loads the models, so that this is not timed
-            batch = own.llm_batch_turns if use_llm and own.llm_batch_seconds else 1
+            batch = temporary.llm_batch_turns if use_llm and temporary.llm_batch_seconds else 1
             _StreamRun(stream, keeper, outcome, embedder).run(batch)
             keeper.services.embeddings.build_token_embeddings()  # as the service does in the background
             _ask_questions(stream, keeper, outcome)
@@ -356,41 +349,34 @@ def _list_lines(text: str) -> list[str]:
 def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[StreamOutcome], *, failures: bool) -> Report:
     summed = total(outcomes)
     exchanges = sum(len(stream["exchanges"]) for stream in streams)
-    values: dict[str, Any] = {
+    figures = {
         name: {"right": summed.counts[success], "cases": summed.counts[case], "share": summed.share(success, case)}
         for name, success, case in FIGURES
     }
-    cost = {name: summed.counts[f"{name} ns"] / max(1, exchanges) / 1e6 for name in ("capture", "embedding")}
-    values |= {"streams": len(streams), "exchanges": exchanges, "milliseconds": cost}
-    values["by_stream"] = {
+    by_stream = {
         stream["name"]: {name: outcome.share(success, case) for name, success, case in _OF_EACH}
         for stream, outcome in zip(streams, outcomes, strict=True)
     }
-    values["failures"] = summed.failures
+    cost = {name: summed.counts[f"{name} ns"] / max(1, exchanges) / 1e6 for name in ("capture", "embedding")}
+    values = {
+        **figures,
+        "streams": len(streams),
+        "exchanges": exchanges,
+        "milliseconds": cost,
+        "by_stream": by_stream,
+        "failures": summed.failures,
+    }
     says = (
         f"{len(streams)} streams with {exchanges} exchanges, learned in order without a language model, then asked"
         " about. A memory holds a fact when it has a keyword of every group of the fact.",
         f"A captured exchange took {cost['capture']:.0f} ms of processor time, embedding its first message alone"
         f" {cost['embedding']:.0f} ms.",
     )
-    tables = [_table_of_all(summed), _table_of_each(streams, outcomes)]
+    columns = {"right": Column("counted"), "cases": Column("of"), "share": Column("share", "%")}
+    tables = [
+        Table.of("All streams", "figure", columns, figures),
+        Table.of("Each stream", "stream", {name: Column(name, "%") for name, _, _ in _OF_EACH}, by_stream),
+    ]
     ends = ["Failures:\n" + "\n".join(f"- {failure}" for failure in summed.failures)] if failures else []
     command = f"cofio eval streams {path.name}"
     return Report("streams", "Conversations from end to end", command, says, values, tables, ends=ends)
-
-
-def _table_of_all(summed: StreamOutcome) -> Table:
-    rows: list[list[Cell]] = [
-        [name, summed.counts[success], summed.counts[case], summed.share(success, case)]
-        for name, success, case in FIGURES
-    ]
-    columns = (Column("figure"), Column("counted"), Column("of"), Column("share", "%"))
-    return Table("All streams", columns, rows)
-
-
-def _table_of_each(streams: Sequence[Stream], outcomes: Sequence[StreamOutcome]) -> Table:
-    rows: list[list[Cell]] = [
-        [stream["name"], *(outcome.share(success, case) for _, success, case in _OF_EACH)]
-        for stream, outcome in zip(streams, outcomes, strict=True)
-    ]
-    return Table("Each stream", (Column("stream"), *(Column(name, "%") for name, _, _ in _OF_EACH)), rows)

@@ -99,7 +99,7 @@ class KnowledgeWriter:
         """Return whether the memory of a noop already states a row of that table, in other words."""
         if not isinstance(decision, Noop):
             return False
-        stated = [row for row in self._batch.store.domain.told_by([decision.id]) if reading.table == row.TABLE]
+        stated = [row for row in self._batch.store.domain.stated_by([decision.id]) if reading.table == row.TABLE]
         same = [row for row in stated if isinstance(row, Claim) and reading.row and row.id == reading.row.id]
         self._unchanged.update((row.ref, row) for row in stated if isinstance(row, Claim) and not same)
         return bool(stated) and not same

@@ -66,8 +66,8 @@ from cofio.models.exchange import (
     TokenUsage,
 )
 from cofio.models.memory import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
-from cofio.ports import LLM, Judge, Matrix, Store, Vector
-from cofio.stores.scoped import of_teller
+from cofio.ports import LLM, Judge, Matrix, MemoryQueries, Store, Vector
+from cofio.stores.scoped import scope_to_owner
 from cofio.text.tokens import embedding_text, search_terms, tail_of
 
 #: Scope of the language model: everything that may hold a fact, or only what the judgement model is unsure about.
@@ -229,7 +229,7 @@ class Learner:
     def _build_batch(self, exchange: Exchange, extracted: Sequence[ExtractedFact]) -> _ExchangeFacts:
         facts = [self._add_anchors(_build_fact(fact, exchange), exchange) for fact in extracted]
         vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in facts]) if facts else None
-        store = of_teller(self._store, exchange)
+        store = scope_to_owner(self._store, exchange)
         return _ExchangeFacts(
             exchange,
             extracted,
@@ -340,7 +340,7 @@ class Learner:
         most = max(_RELATED_EACH, _RELATED // len(sources))
         memories: dict[int, str] = {}
         for fact, vector in zip(queries, vectors, strict=True):
-            near = decide.candidates(fact, vector, of_teller(self._store, sources[0].exchange))
+            near = decide.candidates(fact, vector, scope_to_owner(self._store, sources[0].exchange))
             memories.update((memory.id, f"- {memory.text[:_RELATED_TEXT]}") for memory, _ in near[:most])
         return by_model.Background(earlier=earlier, memories=tuple(memories.values()))
 
@@ -486,7 +486,7 @@ class Learner:
             decision = batch.settled[place].decision
             taken_ids |= {decision.id} if isinstance(decision, Update | Delete) else set()
 
-    def _is_unseen(self, memory_id: int, since: str, store: Store) -> bool:
+    def _is_unseen(self, memory_id: int, since: str, store: MemoryQueries) -> bool:
         """Return whether a memory was written after the model was asked, e.g. by an earlier exchange of the batch."""
         return any(memory.updated_at > since for memory in store.get([memory_id]))
 

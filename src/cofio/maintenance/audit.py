@@ -19,7 +19,7 @@ from cofio.maintenance import echo_detection, pair_finder
 from cofio.maintenance.pair_finder import DuplicateIndex, MemoryPair, Redact
 from cofio.models.maintenance import Audit, Finding
 from cofio.models.memory import CATEGORIES, Memory, Scope, days_before, to_utc_iso
-from cofio.ports import Store
+from cofio.ports import MemoryQueries, MemoryVectors, Store
 
 Stale: TypeAlias = Callable[[Sequence[Memory]], dict[int, list[str]]]
 Boot: TypeAlias = Callable[[str], Iterable[tuple[str, str]]]
@@ -116,7 +116,7 @@ class _ThreePartProgress:
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(store: Store, redact: Redact, stale: Stale, third: _ThreePartProgress) -> _AuditIndex:
+def _read(store: MemoryQueries, redact: Redact, stale: Stale, third: _ThreePartProgress) -> _AuditIndex:
     """Return the notes on all memories, newest first; archived ones are only searched for secrets."""
     index, count, after = _AuditIndex(), 0, None
     while True:
@@ -213,7 +213,7 @@ def _find_never_recalled(store: Store, at: str, examples: int) -> _FindingCases:
     """Return the oldest memories that were never retrieved, and their number."""
     before, oldest, count = days_before(at, OLD), [], 0
     for category in CATEGORIES:
-        unused = store.uses.unused(category, before, limit=1 << 31)
+        unused = store.usage.unused(category, before, limit=1 << 31)
         count += len(unused)
         oldest += [(memory.created_at, memory.id) for memory in unused[:examples]]
     return _FindingCases(
@@ -223,7 +223,7 @@ def _find_never_recalled(store: Store, at: str, examples: int) -> _FindingCases:
 
 def _describe_never_recalled(store: Store, at: str) -> str:
     text = f"at least {OLD} days old and never returned by a search or a recall"
-    since = store.uses.tracking(days_before(at, OLD)).since
+    since = store.usage.tracking(days_before(at, OLD)).since
     if since is None:
         return f"{text}; no search was ever recorded, so this is not conclusive"
     days = (datetime.fromisoformat(at) - datetime.fromisoformat(since)).days
@@ -231,7 +231,7 @@ def _describe_never_recalled(store: Store, at: str) -> str:
     return f"{text}; recorded since {since[:10]}, {max(days, 0)} days{short}"
 
 
-def _find_unembedded(store: Store) -> tuple[list[_FindingCase], str]:
+def _find_unembedded(store: MemoryVectors) -> tuple[list[_FindingCase], str]:
     memories = store.unembedded(_MOST_UNEMBEDDED)
     cases = [_FindingCase((memory.id,), "it has no vector") for memory in memories if not memory.archived]
     is_complete = len(memories) < _MOST_UNEMBEDDED

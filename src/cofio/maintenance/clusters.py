@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from cofio.maintenance.duplicates import quality_key
 from cofio.models.memory import Candidate, Memory, Scope, audience
-from cofio.ports import Store
+from cofio.ports import MemoryQueries, MemoryReader, MemorySearch
 from cofio.text.code_literals import code_literals
 from cofio.text.duplicates import LONG, content_words
 from cofio.text.stemmer import stem
@@ -68,7 +68,7 @@ def place_of(memory: Memory) -> Place:
     return memory.project, source, memory.speaker, audience(memory)
 
 
-def group_by_place(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[ClusterEntry]]:
+def group_by_place(store: MemoryReader, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[ClusterEntry]]:
     """Return all live memories of the scope, by place."""
     places: dict[Place, list[ClusterEntry]] = {}
     pace = Throttle()
@@ -78,7 +78,9 @@ def group_by_place(store: Store, scope: Scope, halted: Callable[[], bool]) -> di
     return places
 
 
-def near_pairs(store: Store, entries: Sequence[ClusterEntry], similarity: float, halted: Callable[[], bool]) -> Near:
+def near_pairs(
+    store: MemorySearch, entries: Sequence[ClusterEntry], similarity: float, halted: Callable[[], bool]
+) -> Near:
     """Return the neighbours of each of these entries."""
     near: Near = {}
     for memory_id, candidates in store.neighbours(
@@ -126,7 +128,7 @@ def without_ids(near: Mapping[int, Sequence[Candidate]], left_out: Iterable[int]
     }
 
 
-def _iterate(store: Store, scope: Scope, halted: Callable[[], bool]) -> Iterator[Memory]:
+def _iterate(store: MemoryQueries, scope: Scope, halted: Callable[[], bool]) -> Iterator[Memory]:
     after: int | None = None
     while not halted():
         page, _ = store.page(scope, limit=_PAGE, after=after)

@@ -22,7 +22,7 @@ from cofio.maintenance.llm_merge import LONGEST, MergedText, Merger, Proposal
 from cofio.maintenance.merge_check import Finds, SimulatedStore
 from cofio.models.maintenance import MaintenancePlan, Refusal
 from cofio.models.memory import CATEGORIES, Anchor, Decision, Delete, Fact, Memory, Merge, Scope
-from cofio.ports import Matrix, Store
+from cofio.ports import Journal, Matrix, Store
 from cofio.text.code_literals import missing_literal
 from cofio.text.tokens import embedding_text, words
 
@@ -114,7 +114,7 @@ def _compare_places(
     return remaining
 
 
-def _rotate(stars: Sequence[list[int]], store: Store) -> list[list[int]]:
+def _rotate(stars: Sequence[list[int]], store: Journal) -> list[list[int]]:
     """Return the clusters in an order that rotates with the store, so that refused ones do not block the others."""
     newest = store.changesets(1)
     start = newest[0].id * 37 % len(stars) if newest and stars else 0

@@ -7,12 +7,12 @@ from itertools import islice
 
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.models.memory import Delete, Memory, Scope, same_place
-from cofio.ports import Store
+from cofio.ports import MemoryReader
 
 _AT_ONCE = 2_000
 
 
-def decide(store: Store, scope: Scope, threshold: float, comparer: Comparer) -> list[Delete]:
+def decide(store: MemoryReader, scope: Scope, threshold: float, comparer: Comparer) -> list[Delete]:
     """Merge each duplicate into the best memory that it repeats.
 
     Only direct pairs count: A≈B and B≈C do not make A≈C.

@@ -79,7 +79,7 @@ def find_lost_query(
     `stands_for` has the members by negative id. `scope` is searched: the view of agents in the members' project.
     """
     heir = {member: merge_id for merge_id, members in stands_for.items() for member in members}
-    for query in store.uses.queries(sorted(heir), QUERIES):
+    for query in store.usage.queries(sorted(heir), QUERIES):
         now = finds(query, store, scope)[:FIRST]
         memory_id = next((result_id for result_id in now if result_id in heir), None)
         if (

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.models.memory import Memory, Scope, audience
-from cofio.ports import Store
+from cofio.ports import MemoryQueries, MemoryReader, MemorySearch
 from cofio.text.tokens import fingerprint
 
 Redact: TypeAlias = Callable[[str], str]
@@ -66,7 +66,7 @@ def _get_place_key(memory: Memory) -> tuple[Any, ...]:
     return memory.project, "" if memory.project else memory.source, audience(memory), memory.speaker
 
 
-def find_pairs(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
+def find_pairs(store: MemoryReader, redact: Redact, comparer: Comparer) -> Pairs:
     """Return the pairs among all live memories."""
     copies, after = DuplicateIndex(), None
     while memories := store.page(Scope(), limit=_PAGE, after=after)[0]:
@@ -77,7 +77,7 @@ def find_pairs(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
 
 
 def compare_pairs(
-    store: Store, copies: DuplicateIndex, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None
+    store: MemoryReader, copies: DuplicateIndex, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None
 ) -> Pairs:
     """Return the pairs among these memories. Their reasons quote no secrets."""
     near = nlargest(MOST_PAIRS + 1, _find_near(store, copies, moved), key=lambda pair: (pair[2], -pair[0], -pair[1]))
@@ -94,8 +94,8 @@ def compare_pairs(
     return Pairs(kinds["same"], kinds["update"], note)
 
 
-def _find_near(store: Store, copies: DuplicateIndex, moved: Moved) -> Iterator[tuple[int, int, float]]:
-    """Yield near pairs in one scope; of exact copies only the newest takes part."""
+def _find_near(store: MemorySearch, copies: DuplicateIndex, moved: Moved) -> Iterator[tuple[int, int, float]]:
+    """Yield near pairs of one place; of exact copies only the newest takes part."""
     places: dict[int, list[int]] = {}
     for (place, _), ids in copies.ids.items():
         places.setdefault(place, []).append(ids[0])
@@ -113,7 +113,7 @@ def _find_near(store: Store, copies: DuplicateIndex, moved: Moved) -> Iterator[t
 
 
 def _compare(
-    store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
+    store: MemoryReader, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
 ) -> Iterator[tuple[str, MemoryPair]]:
     """Yield the relation of the newer to the older memory of each pair, if there is one."""
     ids = sorted({memory_id for low, high, _ in pairs for memory_id in (low, high)})
@@ -132,7 +132,7 @@ def _compare(
             yield kind, MemoryPair(newer, older, cosine, times[newer], verdict.reason if quotable else "")
 
 
-def _get_last_said(store: Store, memory: Memory) -> str:
+def _get_last_said(store: MemoryQueries, memory: Memory) -> str:
     return store.occurrences(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
 
 

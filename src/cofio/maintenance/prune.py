@@ -17,7 +17,7 @@ from cofio.errors import CofioError
 from cofio.maintenance.llm_prune_judge import PruneJudge
 from cofio.models.maintenance import MaintenancePlan, Refusal, UsageTracking
 from cofio.models.memory import Delete, Memory, Scope, days_before, to_utc_iso
-from cofio.ports import Store
+from cofio.ports import Journal, MemoryQueries, Store
 
 __all__ = ["DAYS", "Keeps", "PruneJudge", "decide"]
 
@@ -56,7 +56,7 @@ def decide(
         result.gone, result.examined = unused[:allowed], min(allowed, len(unused))
     else:
         result.sift(_rotate(unused, store), allowed, keeps, halted)
-    since = store.uses.tracking(now).since or now
+    since = store.usage.tracking(now).since or now
     note = _describe_rest(len(unused) - result.examined, allowed, live) if len(result.gone) >= allowed else ""
     if keeps and not note and not result.ended and result.examined < len(unused):
         note = f"The model judges at most {_JUDGED} at once; the others are left for the next run."
@@ -78,10 +78,10 @@ def _find_unused(store: Store, now: str, days: Mapping[str, int]) -> tuple[list[
     untold: dict[str, list[str]] = {}
     for category, span in days.items():
         before = days_before(now, span)
-        if problem := _describe_problem(store.uses.tracking(before), before, span):
+        if problem := _describe_problem(store.usage.tracking(before), before, span):
             untold.setdefault(problem, []).append(category or "no category")
         else:
-            unused += store.uses.unused(category, before, _LOOKED_AT)
+            unused += store.usage.unused(category, before, _LOOKED_AT)
     unused.sort(key=lambda memory: (memory.created_at, memory.id))
     return unused, [f"Not pruned: {_join_names(of)} ({problem})." for problem, of in untold.items()]
 
@@ -98,7 +98,7 @@ def _describe_problem(tracking: UsageTracking, before: str, span: int) -> str:
     return ""
 
 
-def _rotate(unused: Sequence[Memory], store: Store) -> list[Memory]:
+def _rotate(unused: Sequence[Memory], store: Journal) -> list[Memory]:
     """Return the memories in an order that rotates with the store, so that kept ones do not block the others."""
     newest = store.changesets(1)
     start = newest[0].id * 37 % len(unused) if newest and len(unused) > _JUDGED else 0
@@ -145,7 +145,7 @@ class _PruneResult:
 # ── reasons and notes ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _describe_reason(memory: Memory, store: Store, now: str, since: str) -> str:
+def _describe_reason(memory: Memory, store: MemoryQueries, now: str, since: str) -> str:
     """Return the reason for archiving a memory; it covers only the time in which retrievals were recorded."""
     sightings = store.occurrences(memory.id) if memory.occurrences > 1 else []
     last_said = max(memory.created_at, *(sighting.at for sighting in sightings)) if sightings else memory.created_at

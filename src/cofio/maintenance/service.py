@@ -190,7 +190,7 @@ class MaintenanceService:
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         before = days_before(self._clock(), check_int(days, "days", least=0, most=36_500))
         self._log.flush_all()
-        return self._store.uses.view(view, as_scope(scope), limit, before)
+        return self._store.usage.view(view, as_scope(scope), limit, before)
 
     def contradictions(self, *, limit: int = 50) -> Contradictions:
         """Return pairs of memories that contradict each other, newest first, and the total number of pairs."""
@@ -242,7 +242,7 @@ class MaintenanceService:
     def _get_untouched(self, decisions: Sequence[Merge | Delete], as_of: int, chore: Proposed) -> dict[int, Memory]:
         """Return the memories of these decisions. Raise Conflict if one has changed since `as_of`."""
         ids = sorted({memory_id for decision in decisions for memory_id in _list_ids(decision)})
-        touched = self._store.uses.touched(ids, as_of)
+        touched = self._store.usage.touched(ids, as_of)
         memories = {memory.id: memory for memory in self._store.get(ids)}
         for memory_id in ids:
             if memory_id not in memories:
@@ -387,7 +387,7 @@ class MaintenanceService:
     def _drop_touched(self, plan: MaintenancePlan) -> MaintenancePlan:
         """Return the plan without memories that were changed or retrieved while it was made."""
         memory_ids = sorted({memory_id for decision in plan.decisions for memory_id in _list_ids(decision)})
-        touched = self._store.uses.touched(memory_ids, plan.as_of)
+        touched = self._store.usage.touched(memory_ids, plan.as_of)
         current = {memory.id: memory for memory in self._store.get(memory_ids) if memory.id not in touched}
         decisions: list[Decision] = []
         refusals: list[Refusal] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from cofio.models.exchange import ANALYSIS, COMPACT_SUMMARY, REVIEW, Exchange
@@ -48,11 +48,6 @@ class Episode:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Episode:
-        """Read an episode written by `as_dict`, ignoring unknown keys."""
-        return cls(**{field.name: plain[field.name] for field in fields(cls) if field.name in plain})
 
 
 class Passage(NamedTuple):

@@ -8,10 +8,10 @@ occasion ─▶ Metered.complete ─ reserve ─▶ LLMCall "running" ─ model 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -102,11 +102,6 @@ class LLMCall:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> LLMCall:
-        """Read a call written by `as_dict`, ignoring unknown keys."""
-        return cls(**_pick_fields(cls, plain))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMTotal:
@@ -163,28 +158,6 @@ class LLMUsage:
             "periods": periods,
             "calls": [call.as_dict() for call in self.calls],
         }
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> LLMUsage:
-        periods = (
-            LLMPeriod(
-                period["days"],
-                tuple(LLMTotal(**_pick_fields(LLMTotal, total)) for total in period["models"]),
-                tuple(LLMTotal(**_pick_fields(LLMTotal, total)) for total in period["sessions"]),
-            )
-            for period in plain["periods"]
-        )
-        return cls(
-            limits=Limits(plain["limits"]["calls"], plain["limits"]["tokens"]),
-            today=LLMSpending(plain["today"]["calls"], plain["today"]["tokens"]),
-            resets_at=plain["resets_at"],
-            periods=tuple(periods),
-            calls=tuple(LLMCall.from_dict(call) for call in plain["calls"]),
-        )
-
-
-def _pick_fields(kind: type[LLMCall | LLMTotal], plain: Mapping[str, Any]) -> dict[str, Any]:
-    return {field.name: plain[field.name] for field in fields(kind) if field.name in plain}
 
 
 class DaySum(NamedTuple):

@@ -397,11 +397,6 @@ class RepeatedFact(NamedTuple):
         """Return plain JSON values."""
         return {"agent": self.agent, "occurrences": self.occurrences, "memory": self.memory.as_dict()}
 
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> RepeatedFact:
-        """Read a value written by `as_dict`."""
-        return cls(plain["agent"], Memory.from_dict(plain["memory"]), plain["occurrences"])
-
 
 # ── decisions (planned changes) ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -161,13 +161,6 @@ class ResumeReport:
             "tokens": self.tokens,
         }
 
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> ResumeReport:
-        """Read a report written by `as_dict`."""
-        details = tuple(SessionDetail.from_dict(session) for session in plain["sessions"])
-        values = {name: plain[name] for name in ("project", "text", "tokens")}
-        return cls(sessions=details, open=tuple(plain["open"]), **values)
-
 
 # ── grouping turns ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -269,7 +269,7 @@ class _FolderSync:
         self._place = place
         self._clock = clock
         self._by, self._dry_run = by, dry_run
-        self._identity = store.carrying.identity()
+        self._identity = store.snapshots.identity()
         self._indexed = IndexResult(folder=str(place.path), dry_run=dry_run)
 
     def done(
@@ -583,7 +583,7 @@ class _VaultWriter:
     def __init__(self, store: Store, place: FolderPath) -> None:
         self._store = store
         self._place = place
-        self._identity = store.carrying.identity()
+        self._identity = store.snapshots.identity()
         self._filed = store.notes.files(place.key)
         self._paths = {part.memory: path for path, file in self._filed.items() for part in file.parts if part.exported}
         self._noted: list[FileState] = []

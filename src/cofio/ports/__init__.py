@@ -15,6 +15,7 @@ from cofio.ports.maintenance import Runs, Snapshots, UsageQueries
 from cofio.ports.memories import (
     Journal,
     MemoryQueries,
+    MemoryReader,
     MemorySearch,
     MemoryVectors,
     RecallLog,
@@ -54,6 +55,7 @@ __all__ = [
     "LateInteractionModel",
     "Matrix",
     "MemoryQueries",
+    "MemoryReader",
     "MemorySearch",
     "MemoryVectors",
     "Notes",

@@ -41,7 +41,7 @@ class KnowledgeTables(Protocol):
         """Return the claims with any of these words, folded, in a name (`models.knowledge.named_words`), by
         confidence."""
 
-    def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
+    def stated_by(self, memories: Sequence[int]) -> list[Knowledge]:
         """Return the claims that these memories express in words."""
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:

@@ -68,7 +68,7 @@ class UsageQueries(Protocol):
 class Snapshots(Protocol):
     """Data for copying a store to another: export, import, backup."""
 
-    def still(self) -> AbstractContextManager[Snapshots]:
+    def snapshot(self) -> AbstractContextManager[Snapshots]:
         """Return a read-only snapshot: concurrent writes do not show in it."""
 
     def identity(self) -> str:

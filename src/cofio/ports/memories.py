@@ -45,9 +45,6 @@ class Journal(Protocol):
     def history(self, memory_id: int) -> list[Change]:
         """Return every change of this memory, its predecessors and its successors, oldest first."""
 
-    def occurrences(self, memory_id: int) -> list[Occurrence]:
-        """Return every occurrence of the memory and of those merged into it, the first one included."""
-
     def changeset(self, changeset_id: int) -> Changeset:
         """Return the changeset with its changes. Raise NotFound if it does not exist."""
 
@@ -95,6 +92,9 @@ class MemoryQueries(Protocol):
         Memories with the same text count as one. Occurrences without an agent are left out.
         """
 
+    def occurrences(self, memory_id: int) -> list[Occurrence]:
+        """Return every occurrence of the memory and of those merged into it, the first one included."""
+
 
 class MemorySearch(Protocol):
     """Search of memories by vector and by word. Scores are raw."""
@@ -121,6 +121,10 @@ class MemorySearch(Protocol):
         Best first. Memories without neighbours are skipped. Uses little memory and CPU time, so that searches stay
         responsive.
         """
+
+
+class MemoryReader(MemoryQueries, MemorySearch, Protocol):
+    """Look-ups, listings and search of memories."""
 
 
 class MemoryVectors(Protocol):

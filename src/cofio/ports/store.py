@@ -10,10 +10,10 @@ from cofio.ports.inbox import Inbox
 from cofio.ports.knowledge import KnowledgeTables
 from cofio.ports.logs import DashboardQueries, LLMCalls, Notes
 from cofio.ports.maintenance import Runs, Snapshots, UsageQueries
-from cofio.ports.memories import Journal, MemoryQueries, MemorySearch, MemoryVectors, RecallLog, TokenEmbeddings
+from cofio.ports.memories import Journal, MemoryReader, MemoryVectors, RecallLog, TokenEmbeddings
 
 
-class Store(Journal, MemoryQueries, MemorySearch, MemoryVectors, RecallLog, Protocol):
+class Store(Journal, MemoryReader, MemoryVectors, RecallLog, Protocol):
     """Memories with their text, vectors and a journal of every change; searchable by vector and by word.
 
     Only `apply` changes the content of a memory. Derived data (vectors, retrieval counts) may be written separately and
@@ -29,11 +29,11 @@ class Store(Journal, MemoryQueries, MemorySearch, MemoryVectors, RecallLog, Prot
         """Runs of scheduled chores."""
 
     @property
-    def uses(self) -> UsageQueries:
+    def usage(self) -> UsageQueries:
         """Usage statistics of memories."""
 
     @property
-    def carrying(self) -> Snapshots:
+    def snapshots(self) -> Snapshots:
         """Data for export, import and backup."""
 
     @property
@@ -49,7 +49,7 @@ class Store(Journal, MemoryQueries, MemorySearch, MemoryVectors, RecallLog, Prot
         """Markdown files that were read."""
 
     @property
-    def pictures(self) -> DashboardQueries:
+    def dashboard(self) -> DashboardQueries:
         """Statistics for the dashboard."""
 
     @property
@@ -57,7 +57,7 @@ class Store(Journal, MemoryQueries, MemorySearch, MemoryVectors, RecallLog, Prot
         """The log of language-model calls."""
 
     @property
-    def readings(self) -> TokenEmbeddings:
+    def token_embeddings(self) -> TokenEmbeddings:
         """Token embeddings for re-ranking."""
 
     @property

@@ -16,7 +16,16 @@ from typing import NamedTuple
 
 from cofio.models.episodes import EpisodeHit, Passage
 from cofio.models.memory import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query, same_place
-from cofio.ports import EpisodeIndex, LateInteractionModel, Store, Vector
+from cofio.ports import (
+    EpisodeIndex,
+    LateInteractionModel,
+    MemoryQueries,
+    MemoryReader,
+    MemorySearch,
+    Store,
+    TokenEmbeddings,
+    Vector,
+)
 from cofio.text.tokens import search_terms, words
 
 DEPTH = 40  # candidates per ranking; more cost time without improving results
@@ -62,7 +71,7 @@ def hits(query: Query, vector: Vector, store: Store, floor: float, token_query: 
     near, matching = _find_candidates(query, vector, store, depth)
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
     if token_query and query.hybrid and query.rerank:
-        judged = rerank(judged, token_query, max(READ, 4 * query.k), store)
+        judged = rerank(judged, token_query, max(READ, 4 * query.k), store.token_embeddings)
     ranked = _apply_newer_first(_rank(judged, _QueryFilters.by(query.text), query, store), query.k, store)
     ranked = ranked[query.skip : query.skip + query.k]
     rows = store.get([candidate.id for candidate, _ in ranked])
@@ -106,7 +115,7 @@ def _build_episode_hit(judged: _ScoredCandidate, passage: Passage, ideal: float,
 
 
 def _find_candidates(
-    query: Query, vector: Vector, index: Store | EpisodeIndex, depth: int
+    query: Query, vector: Vector, index: MemorySearch | EpisodeIndex, depth: int
 ) -> tuple[list[Candidate], Matching]:
     """Return both rankings to this depth; keyword matches include their cosine."""
     looked_for = search_terms(query.text) if query.hybrid else []
@@ -130,7 +139,7 @@ def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: f
 
 
 def rerank(
-    judged: Sequence[_ScoredCandidate], token_query: TokenQuery, depth: int, store: Store
+    judged: Sequence[_ScoredCandidate], token_query: TokenQuery, depth: int, readings: TokenEmbeddings
 ) -> list[_ScoredCandidate]:
     """Re-rank the best candidates by late interaction.
 
@@ -139,8 +148,8 @@ def rerank(
     remain comparable.
     """
     ordered = sorted(judged, key=_best_first)
-    readings = store.readings.get([candidate.id for candidate in ordered[:depth]], token_query.reader.signature)
-    encoded = {memory_id: words for memory_id, words in readings.items() if words}
+    by_id = readings.get([candidate.id for candidate in ordered[:depth]], token_query.reader.signature)
+    encoded = {memory_id: words for memory_id, words in by_id.items() if words}
     alike = dict(zip(encoded, token_query.reader.likeness(token_query.question, list(encoded.values())), strict=True))
     floor, span = token_query.reader.floor, token_query.reader.ceiling - token_query.reader.floor
     closer = []
@@ -176,7 +185,7 @@ def merge_hybrid_results(
 
 
 def _rank(
-    judged: Sequence[_ScoredCandidate], filters: _QueryFilters, query: Query, store: Store
+    judged: Sequence[_ScoredCandidate], filters: _QueryFilters, query: Query, store: MemoryQueries
 ) -> list[tuple[_ScoredCandidate, float]]:
     """Return candidates that pass the thresholds, best first, with their bonus for a named speaker or date."""
     passing = sorted((candidate for candidate in judged if candidate.similarity >= query.threshold), key=_best_first)
@@ -190,7 +199,7 @@ def _rank(
 
 
 def _apply_newer_first(
-    ranked: Sequence[tuple[_ScoredCandidate, float]], k: int, store: Store
+    ranked: Sequence[tuple[_ScoredCandidate, float]], k: int, store: MemoryReader
 ) -> list[tuple[_ScoredCandidate, float]]:
     """Apply `newer_first` to the ranking, down to the depth shared by pages of k."""
     rows = {row[0].id: row for row in ranked}
@@ -199,7 +208,7 @@ def _apply_newer_first(
     return [rows[memory_id] for memory_id in (*newer_first(scores, store), *ids[reach:])]
 
 
-def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
+def newer_first(scores: Mapping[int, float], store: MemoryReader) -> list[int]:
     """Return the ids in this order, with the newer of two near-identical memories first; others keep their order.
 
     Near-identical memories have the same place (project, audience, speaker), a cosine of at least 0.85 and close
@@ -218,7 +227,7 @@ def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
     return _move_before_replaced(order, store)
 
 
-def _move_before_replaced(order: list[int], store: Store) -> list[int]:
+def _move_before_replaced(order: list[int], store: MemoryQueries) -> list[int]:
     """Move each memory among the first before the memories that it probably replaces."""
     for memory in store.get(order[:_FIRST_PLACES]):
         older = [order.index(memory_id) for memory_id in memory.may_replace if memory_id in order]
@@ -227,7 +236,7 @@ def _move_before_replaced(order: list[int], store: Store) -> list[int]:
     return order
 
 
-def _find_newer(ids: Sequence[int], store: Store) -> dict[int, dict[int, tuple[str, int]]]:
+def _find_newer(ids: Sequence[int], store: MemoryReader) -> dict[int, dict[int, tuple[str, int]]]:
     """Return, per memory, the newer near-identical memories of the same place, each with its date and id."""
     pairs = [
         (memory_id, neighbour.id)
@@ -339,7 +348,7 @@ def _explain(
     selected: Sequence[Hit],
     near: Sequence[Candidate],
     matching: Matching,
-    store: Store,
+    store: MemorySearch,
     floor: float,
     says: Mapping[int, float],
 ) -> list[Hit]:

@@ -78,7 +78,7 @@ class RetrievalLog:
                 with self._lock:
                     del self._waiting[: len(batch)]
             if injections:
-                self._store.pictures.inject(injections)
+                self._store.dashboard.inject(injections)
                 with self._lock:
                     del self._injected[: len(injections)]
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeAlias
 from cofio.models import episodes
 from cofio.models.episodes import EpisodeHit
 from cofio.models.memory import MAX_HITS, Briefing, FreshnessResult, Hit, Memory, Query, Scope
-from cofio.ports import Judge, Store
+from cofio.ports import Judge, MemoryQueries
 from cofio.text.briefing import (
     DUE_DAYS,
     BriefingEntry,
@@ -185,7 +185,7 @@ def start_rule(tokens: int, now: str, most: int | None = None) -> StartRule:
     return StartRule(tokens, now[:10], until.isoformat(), most)
 
 
-def at_start(store: Store, project: str, rule: StartRule, fresh: Fresh = undecided_relevance) -> list[Looked]:
+def at_start(store: MemoryQueries, project: str, rule: StartRule, fresh: Fresh = undecided_relevance) -> list[Looked]:
     """Return the memories for the start of a session in order, without those whose subject has vanished.
 
     Memories already given are included: a resumed session has them and must not receive others instead.

@@ -67,7 +67,7 @@ class Reranker:
             texts = [read_in_context(memory.text, memory.speaker, memory.context) for memory in memories]
             return self._model.read(texts, "document") if self._model else []
         except Exception as error:  # noqa: BLE001 - a model may raise anything
-            self._disable(error)
+            self._log_failure(error)
             return []
 
     def close(self) -> None:
@@ -81,10 +81,10 @@ class Reranker:
         try:
             encoded = encoding.result()
         except Exception as error:  # noqa: BLE001 - a model may raise anything
-            self._disable(error)
+            self._log_failure(error)
             return {}
         return {text: TokenQuery(model, tokens) for text, tokens in zip(texts, encoded, strict=True) if tokens}
 
-    def _disable(self, error: Exception) -> None:
+    def _log_failure(self, error: Exception) -> None:
         _log.warning("Re-ranking disabled: %s", error)
         self._model = None

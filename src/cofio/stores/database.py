@@ -1,6 +1,6 @@
 """Access to an SQL database, whichever its dialect: connections that run named queries.
 
-    Database ─ reading, writing, still ─▶ Queries ─ name, values ─▶ rows
+    Database ─ reading, writing, snapshot ─▶ Queries ─ name, values ─▶ rows
 
 The adapters of the SQL stores are written once, against these two; the dialects differ in their `queries.sql`.
 """
@@ -94,7 +94,7 @@ class Database(Protocol):
         inside one at the same time.
         """
 
-    def still(self) -> AbstractContextManager[Queries]:
+    def snapshot(self) -> AbstractContextManager[Queries]:
         """Return a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
 
     def truncate_log(self) -> None:

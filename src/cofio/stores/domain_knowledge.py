@@ -81,7 +81,7 @@ LISTED = {table: ", ".join(f'"{name}"' for name in types) for table, types in TY
 ORDERED = {table: "confidence" if table in CLAIMS else "created_at" for table in TABLES}
 
 
-def to_known(table: str, row: Sequence[Any]) -> Knowledge:
+def to_knowledge(table: str, row: Sequence[Any]) -> Knowledge:
     """Return the object of a row selected with LISTED."""
     values = dict(zip(TYPES[table], row, strict=True))
     for name, kind in TYPES[table].items():
@@ -108,12 +108,12 @@ def folded(text: str) -> str:
     return plain if len(encoded) <= _LONG else "#" + blake2b(encoded, digest_size=16).hexdigest()
 
 
-def words_kept(row: Knowledge) -> list[str]:
+def row_words(row: Knowledge) -> list[str]:
     """Return the words by which the row is found."""
     return sorted({folded(word) for word in named_words(row)})
 
 
-def words_sought(words: Iterable[str]) -> list[str]:
+def to_search_words(words: Iterable[str]) -> list[str]:
     """Return search words as stored; words that cannot be stored are skipped."""
     return sorted({folded(word) for word in words if is_storable(word)} - {""})
 
@@ -192,7 +192,7 @@ def _plain(name: str, kind: str, value: Any) -> Any:
     return check_number(value, name) if kind.startswith("float") else check_int(value, name)
 
 
-def is_what_is_wanted(row: Knowledge, conditions: Iterable[ColumnCondition]) -> bool:
+def matches_conditions(row: Knowledge, conditions: Iterable[ColumnCondition]) -> bool:
     """Return whether the row meets all conditions."""
     return all(_matches(getattr(row, condition.name), condition) for condition in conditions)
 
@@ -203,7 +203,7 @@ def _matches(value: Any, condition: ColumnCondition) -> bool:
     return bool((folded(value) if condition.how == "folded" else value) == condition.value)
 
 
-def place_in_order(row: Knowledge) -> tuple[Any, str]:
+def sort_key(row: Knowledge) -> tuple[Any, str]:
     """Return the row's sort key in its table, and its id."""
     return getattr(row, ORDERED[row.TABLE]), row.id
 
@@ -255,7 +255,7 @@ class SqlKnowledgeTables:
             where_, order = " AND ".join(part for part, _ in parts), f"{ORDERED[table]} DESC, id"
             values["limit"] = queries.dialect.unlimited if limit is None else limit
             rows = queries.all("known_rows", values, table=table, columns=LISTED[table], where=where_, order=order)
-        return [to_known(table, row) for row in rows]
+        return [to_knowledge(table, row) for row in rows]
 
     def _filter_after(
         self, queries: Queries, table: Table, after: str, viewer: Viewer | None
@@ -265,12 +265,12 @@ class SqlKnowledgeTables:
         if not last:
             refuse_after(table, after)
         order, value = ORDERED[table], queries.dialect.value.format
-        by, key = place_in_order(last[0])
+        by, key = sort_key(last[0])
         behind = f"({order} < {value('after')} OR ({order} = {value('after')} AND id > {value('after_id')}))"
         return behind, {"after": by, "after_id": key}
 
     def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
-        sought = words_sought(words)
+        sought = to_search_words(words)
         if not sought:
             return []
         keys: dict[Table, list[str]] = {}
@@ -280,13 +280,13 @@ class SqlKnowledgeTables:
             rows = [row for table, ids in keys.items() for row in _get_by_id(queries, table, ids, viewer)]
         return sort_by_confidence(rows)
 
-    def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
+    def stated_by(self, memories: Sequence[int]) -> list[Knowledge]:
         with self._reading() as queries:
             values = {"ids": queries.listed([memory for memory in memories if is_storable_int(memory)])}
             rows_by_table = {
                 table: queries.all("known_by_memory", values, table=table, columns=LISTED[table]) for table in CLAIMS
             }
-        return [to_known(table, row) for table, rows in rows_by_table.items() for row in rows]
+        return [to_knowledge(table, row) for table, rows in rows_by_table.items() for row in rows]
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
         check_table(table)
@@ -306,16 +306,17 @@ def _get_by_id(queries: Queries, table: Table, keys: Sequence[str], viewer: View
     where, values = visible_to(viewer, queries.dialect, "place")
     values["ids"] = queries.listed([key for key in keys if is_storable(key)])
     return [
-        to_known(table, row) for row in queries.all("known_by_id", values, table=table, columns=columns, where=where)
+        to_knowledge(table, row)
+        for row in queries.all("known_by_id", values, table=table, columns=columns, where=where)
     ]
 
 
-def in_order_of_ids(queries: Queries, table: Table, after: str, limit: int) -> list[Knowledge]:
+def list_rows_by_id(queries: Queries, table: Table, after: str, limit: int) -> list[Knowledge]:
     """Return the rows with an id above this one, for copying to another store."""
     columns, value = LISTED[check_table(table)], queries.dialect.value.format
     values = {"after": after, "limit": limit}
     rows = queries.all("known_rows", values, table=table, columns=columns, where=f"id > {value('after')}", order="id")
-    return [to_known(table, row) for row in rows]
+    return [to_knowledge(table, row) for row in rows]
 
 
 def _filter_columns(queries: Queries, conditions: Sequence[ColumnCondition]) -> tuple[str, dict[str, Any]]:
@@ -389,7 +390,7 @@ class SqlKnowledgeRows:
             changed=", ".join(f"{name} = excluded.{name}" for name in quoted),
         )
         self._queries.run("unname_known", {"table": table, "id": row.id})
-        for word in words_kept(row):
+        for word in row_words(row):
             self._queries.run("name_known", {"table": table, "id": row.id, "word": word})
 
     def remove(self, table: Table, key: str) -> None:

@@ -208,7 +208,7 @@ class SqlEpisodes:
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
         with self._reading() as queries:
             rows = queries.all("session_changesets", self._bind_session(queries, session))
-        numbers = [number for number, *teller in rows if _may_be_told_in(session, *teller)]
+        numbers = [number for number, *teller in rows if _belongs_to_session(session, *teller)]
         return sorted(set(numbers[:limit]))
 
     def given(self, session: AgentSession) -> list[int]:
@@ -265,7 +265,7 @@ def erase(queries: Queries, memory_id: int, texts: Sequence[str], viewer: Viewer
     numbers = queries.column("episodes_saying", {"id": memory_id, "said": queries.listed(texts)})
     if viewer is not None:
         numbers = [
-            episode.id for episode in _read_episodes(queries, numbers) if inbox_rules.is_told_by(episode, viewer)
+            episode.id for episode in _read_episodes(queries, numbers) if inbox_rules.is_owned_by(episode, viewer)
         ]
     if numbers:
         queries.run("remove_episodes", {"ids": queries.listed(numbers)})
@@ -337,7 +337,7 @@ def _to_session(row: Sequence[Any]) -> AgentSession:
     )
 
 
-def _may_be_told_in(session: AgentSession, user: str | None, agent: str, payload: str) -> bool:
+def _belongs_to_session(session: AgentSession, user: str | None, agent: str, payload: str) -> bool:
     """Return whether a capture belongs to the session's owner, by its episode or else by its words, if any are left."""
     if user is None:
         exchange = inbox_rules.from_payload(payload)

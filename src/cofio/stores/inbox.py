@@ -186,12 +186,12 @@ def erase(queries: Queries, memory: Memory, viewer: Viewer | None) -> None:
     settled = [row for row in candidates if row[3] or inbox_rules.contains_words(row[1], row[2], fragments)]
     reasons = queries.all("reasons_saying", {"said": said})
     for name, rows in (("erase_settled_items", settled), ("erase_reasons", reasons)):
-        queries.run(name, {"ids": queries.listed(inbox_rules.ids_told_by(rows, viewer))})
+        queries.run(name, {"ids": queries.listed(inbox_rules.ids_owned_by(rows, viewer))})
     llm_calls.erase(queries)
     if episodes.erase(queries, memory.id, fragments, viewer):
         queries.tidy("tidy_passage_words")  # no word of it stays in the full-text segments
     for number, payload in queries.all("open_payloads"):
-        if viewer and not inbox_rules.is_told_by(inbox_rules.from_payload(payload), viewer):
+        if viewer and not inbox_rules.is_owned_by(inbox_rules.from_payload(payload), viewer):
             continue
         if (rest := inbox_rules.cut_payload(payload, fragments)) != payload:
             queries.run("set_payload", {"id": number, "payload": rest})

@@ -210,7 +210,7 @@ def words_to_erase(texts: Iterable[str | None], replaced: str | None) -> list[st
     return sorted(own, key=lambda text: (-len(text), text))
 
 
-def is_told_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bool:
+def is_owned_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bool:
     """Return whether the viewer said it, from one of their sources. Always true without a viewer (store owner)."""
     if viewer is None or exchange is None:
         return viewer is None
@@ -218,9 +218,9 @@ def is_told_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bo
     return is_owner and viewer.reaches(exchange.source)
 
 
-def ids_told_by(rows: Iterable[Sequence[Any]], viewer: Viewer | None) -> list[int]:
+def ids_owned_by(rows: Iterable[Sequence[Any]], viewer: Viewer | None) -> list[int]:
     """Return the ids of rows (id, payload, …) that the viewer said."""
-    return [row[0] for row in rows if viewer is None or is_told_by(from_payload(row[1]), viewer)]
+    return [row[0] for row in rows if viewer is None or is_owned_by(from_payload(row[1]), viewer)]
 
 
 def same_owner_filter(memory: Memory, viewer: Viewer | None) -> dict[str, Any]:

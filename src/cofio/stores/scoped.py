@@ -72,7 +72,7 @@ _LIMITS: Mapping[str, Callable[[ReadPolicy, WritePolicy, Any], Any]] = {
 _MANDATORY = ("scope", "viewer", "any_key")  # arguments that have to be limited wherever they occur
 
 
-def of_teller(store: Store, exchange: Exchange) -> Store:
+def scope_to_owner(store: Store, exchange: Exchange) -> Store:
     """Return the store as seen by the exchange's speaker; unchanged if the exchange has no owner."""
     if not exchange.user and not exchange.agent:
         return store
@@ -149,11 +149,11 @@ class ScopedStore(_Restricted):
         self.viewer = viewer
         self.fact, self.exchange, self.row = write.fact, write.exchange, write.row
         self.inbox: Inbox = _ScopedInbox.limit(store.inbox, read, write)
-        self.uses: UsageQueries = _ScopedUsageQueries.limit(store.uses, read, write)
-        self.carrying: Snapshots = _ScopedSnapshots.limit(store.carrying, read, write)
+        self.usage: UsageQueries = _ScopedUsageQueries.limit(store.usage, read, write)
+        self.snapshots: Snapshots = _ScopedSnapshots.limit(store.snapshots, read, write)
         self.domain: KnowledgeTables = _ScopedKnowledgeTables.limit(store.domain, read, write)
-        self.pictures: DashboardQueries = _ScopedDashboardQueries.limit(store.pictures, read, write)
-        self.readings: TokenEmbeddings = _ScopedTokenEmbeddings.limit(store.readings, read, write)
+        self.dashboard: DashboardQueries = _ScopedDashboardQueries.limit(store.dashboard, read, write)
+        self.token_embeddings: TokenEmbeddings = _ScopedTokenEmbeddings.limit(store.token_embeddings, read, write)
         self.episodes: EpisodeIndex = _ScopedEpisodeIndex.limit(store.episodes, read, write)
 
     @property
@@ -368,7 +368,7 @@ class _ScopedKnowledgeTables(_Restricted, KnowledgeTables):
     rows = limited(KnowledgeTables.rows, "viewer")
     naming = limited(KnowledgeTables.naming, "viewer")
     counts = limited(KnowledgeTables.counts, "viewer")
-    told_by = limited(KnowledgeTables.told_by, show=lambda read, claims: list(filter(read.sees, claims)))
+    stated_by = limited(KnowledgeTables.stated_by, show=lambda read, claims: list(filter(read.sees, claims)))
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
         changes = self._read.changes(self._read.store.domain.history(table, key))
@@ -457,8 +457,8 @@ class _ScopedSnapshots(_Restricted, Snapshots):
     identity = limited(Snapshots.identity)
 
     @contextmanager
-    def still(self) -> Iterator[Snapshots]:
-        with self._snapshots.still() as snapshot:
+    def snapshot(self) -> Iterator[Snapshots]:
+        with self._snapshots.snapshot() as snapshot:
             yield _ScopedSnapshots.limit(snapshot, self._read, self._write)
 
     def reserve(self, count: int) -> int:

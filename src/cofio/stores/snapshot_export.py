@@ -19,7 +19,7 @@ from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Changeset, Memory, Occurrence
 from cofio.ports import Snapshots, Vector
 from cofio.stores.database import Database, Queries
-from cofio.stores.domain_knowledge import in_order_of_ids
+from cofio.stores.domain_knowledge import list_rows_by_id
 from cofio.stores.episodes import export_episodes
 from cofio.stores.row_mapping import LISTED, as_json, is_storable_int, to_memory
 
@@ -36,12 +36,12 @@ class SqlSnapshots:
     ) -> None:
         self._database = database
         self._take_ids = take_ids
-        self._snapshot = snapshot  # set inside `still`
+        self._snapshot = snapshot  # set inside `snapshot`
 
     @contextmanager
-    def still(self) -> Iterator[Snapshots]:
+    def snapshot(self) -> Iterator[Snapshots]:
         """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
-        with self._database.still() as queries:
+        with self._database.snapshot() as queries:
             queries.one("carried_counts")  # the snapshot is taken at the first read
             yield SqlSnapshots(self._database, self._take_ids, queries)
 
@@ -107,7 +107,7 @@ class SqlSnapshots:
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
         with self._reading() as queries:
-            return in_order_of_ids(queries, table, after, limit)
+            return list_rows_by_id(queries, table, after, limit)
 
     def episodes(self, after: int, limit: int) -> list[ExportedEpisode]:
         with self._reading() as queries:
@@ -147,7 +147,7 @@ class FakeSnapshots:
         self._changing = changing
 
     @contextmanager
-    def still(self) -> Iterator[Snapshots]:
+    def snapshot(self) -> Iterator[Snapshots]:
         with self._changing() as current:
             tables = copy.deepcopy(current)
 

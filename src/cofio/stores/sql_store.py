@@ -49,11 +49,11 @@ class SqlStore:
         self._signature = ""  # "" until an embedder is bound
         self.runs = SqlRuns(database, clock)
         self.llm_calls = SqlLLMCalls(database, clock)
-        self.uses = SqlUsageQueries(database)
+        self.usage = SqlUsageQueries(database)
         self.keys = SqlKeys(database, clock)
         self.notes = SqlNotes(database, clock)
         self.domain = SqlKnowledgeTables(database)
-        self.readings = SqlTokenEmbeddings(database)
+        self.token_embeddings = SqlTokenEmbeddings(database)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -80,12 +80,12 @@ class CopyRun:
 
         Raise Conflict if the target is not suitable, or if the result differs.
         """
-        name = self.source.carrying.identity()
+        name = self.source.snapshots.identity()
         embedder = self.source.stats()["embedder"]
         keys = self.source.keys.carried()
         self._refuse_other_keys({digest: key for key, digest in keys})
         self._become(name)
-        with self.source.carrying.still() as still:
+        with self.source.snapshots.snapshot() as still:
             if self.source.stats()["embedder"] != embedder:
                 raise Conflict("The source is being re-embedded.", "Copy when that has finished.")
             self._keep_ids()
@@ -120,7 +120,7 @@ class CopyRun:
 
     def _become(self, name: str) -> None:
         """Take the source's name, unless an earlier copy did. Raise Conflict if the target is not a copy of it."""
-        carrying = self.target.carrying
+        carrying = self.target.snapshots
         if not self.target.changesets(1) and carrying.adopt_identity(name):
             return
         hint = "Copy into a new store, or merge memories with `cofio export` and `cofio import`."
@@ -135,9 +135,9 @@ class CopyRun:
 
     def _keep_ids(self) -> None:
         """Reserve all ids that the source ever assigned, so that those of deleted memories are not reused."""
-        missing = self.source.carrying.reserve(0) - self.target.carrying.reserve(0)
+        missing = self.source.snapshots.reserve(0) - self.target.snapshots.reserve(0)
         if missing > 0:
-            self.target.carrying.reserve(missing)
+            self.target.snapshots.reserve(missing)
 
     def _sign(self, embedder: str | None) -> None:
         signature = self.target.stats()["embedder"]
@@ -151,15 +151,15 @@ class CopyRun:
     def _copy_rows(self, still: Snapshots, why: str) -> _RowDigest:
         """Copy every row; return their count and digest."""
         copied, after = _RowDigest(), 0
-        highest = self.target.carrying.counts()[1]
+        highest = self.target.snapshots.counts()[1]
         while rows := still.rows(after, BATCH, vectors=True):
             last = rows[-1].memory.id
-            existing = _get_rows(self.target.carrying, after, last) if after < highest else {}
+            existing = _get_rows(self.target.snapshots, after, last) if after < highest else {}
             self._bring(rows, existing, why)
             copied.add(rows)
             self.progress(copied.count)
             after = last
-        self._bring((), _get_rows(self.target.carrying, after, highest) if after < highest else {}, why)
+        self._bring((), _get_rows(self.target.snapshots, after, highest) if after < highest else {}, why)
         return copied
 
     def _bring(self, rows: Sequence[ExportedMemory], existing: Mapping[int, ExportedMemory], why: str) -> None:
@@ -185,11 +185,11 @@ class CopyRun:
         for table in TABLES:
             after = ""
             while rows := still.knowledge(table, after, BATCH):
-                existing = _get_knowledge(self.target.carrying, table, after, rows[-1].id)
+                existing = _get_knowledge(self.target.snapshots, table, after, rows[-1].id)
                 self._bring_known(rows, existing, why)
                 copied.know(rows)
                 after = rows[-1].id
-            self._bring_known((), _get_knowledge(self.target.carrying, table, after, None), why)
+            self._bring_known((), _get_knowledge(self.target.snapshots, table, after, None), why)
 
     def _bring_known(self, rows: Sequence[Knowledge], existing: Mapping[str, Knowledge], why: str) -> None:
         ids = {row.id for row in rows}
@@ -209,14 +209,14 @@ class CopyRun:
         after = 0
         while episodes := still.episodes(after, EPISODES):
             last = episodes[-1].episode.id
-            existing = {episode.episode.id: episode for episode in _iter_episodes(self.target.carrying, after, last)}
+            existing = {episode.episode.id: episode for episode in _iter_episodes(self.target.snapshots, after, last)}
             changed = [episode for episode in episodes if existing.pop(episode.episode.id, None) != episode]
             if changed:
                 self.target.episodes.adopt(changed)
             self._remove_episodes(existing)
             copied.say(episodes)
             after = last
-        self._remove_episodes(episode.episode.id for episode in _iter_episodes(self.target.carrying, after, None))
+        self._remove_episodes(episode.episode.id for episode in _iter_episodes(self.target.snapshots, after, None))
 
     def _remove_episodes(self, ids: Iterable[int]) -> None:
         if gone := list(ids):
@@ -243,7 +243,7 @@ class CopyRun:
     def _check(self, expected: _RowDigest) -> None:
         """Read everything back and compare the digests. Raise Conflict if they differ."""
         actual, after = _RowDigest(), 0
-        with self.target.carrying.still() as still:
+        with self.target.snapshots.snapshot() as still:
             while rows := still.rows(after, BATCH, vectors=True):
                 actual.add(rows)
                 self.progress(expected.count + min(actual.count, expected.count))

@@ -28,9 +28,9 @@ _FIELDS = tuple(field.name for field in fields(Memory))
 
 def export_lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
     """Yield the export line by line, each with its newline, from one snapshot."""
-    identity = store.carrying.identity()
+    identity = store.snapshots.identity()
     embedder = store.stats()["embedder"] if vectors else None
-    with store.carrying.still() as carrying:
+    with store.snapshots.snapshot() as carrying:
         count, last = carrying.counts()
         row_count = sum(1 for _ in knowledge.all_rows(carrying))
         header: dict[str, Any] = {"cofio": "export", "version": VERSION if row_count else 1}

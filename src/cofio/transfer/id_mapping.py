@@ -29,12 +29,12 @@ class IdMapping:
         self._store = store
         self._identity = identity  # of the store that wrote the export
         self._same = same
-        self._own = store.carrying.identity()
+        self._own = store.snapshots.identity()
         self._shifted = array("q")  # ids that are not kept
         self._moved: list[array[int]] = [array("q"), array("q")]  # outside the reserved range: original ids, ids here
         self._highest = 0  # highest id of a memory or a link
         self._room_of = "" if same else identity
-        self._room = store.carrying.room(identity, 0) if not same else []
+        self._room = store.snapshots.room(identity, 0) if not same else []
 
     def note(self, memories: Sequence[Memory | MemoryOutline]) -> None:
         """Register these memories."""
@@ -46,7 +46,7 @@ class IdMapping:
                 continue
             if not self._room_of:  # two copies were used separately: the first foreign memory names the branch
                 self._room_of = f"{self._identity}@{memory.created_at}"
-                self._room = self._store.carrying.room(self._room_of, 0)
+                self._room = self._store.snapshots.room(self._room_of, 0)
             self._shifted.append(memory.id)
             if here is not None and here != self._find_in_room(memory.id):
                 self._moved[0].append(memory.id)
@@ -55,7 +55,7 @@ class IdMapping:
     def settle(self) -> None:
         """Reserve the ids that will be needed."""
         self._sort()
-        carrying = self._store.carrying
+        carrying = self._store.snapshots
         missing = self._highest - carrying.reserve(0) if self._same else 0
         if missing > 0:  # ids named by links are not assigned to other memories later
             carrying.reserve(missing)
@@ -104,7 +104,7 @@ class IdMapping:
         """
         homes = [self._find_home(memory) for memory in memories]
         existing = self._store.said([memory_id for memory_id in homes if memory_id])
-        origins = self._store.carrying.origins([self._make_name(memory) for memory in memories])
+        origins = self._store.snapshots.origins([self._make_name(memory) for memory in memories])
         ids_here: list[int | None] = []
         for memory, home in zip(memories, homes, strict=True):
             is_home = home in existing and existing[home][1] == memory.created_at

@@ -119,7 +119,7 @@ class ImportRun:
     # ── an export ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _export(self, header: ExportHeader, lines: Iterable[str | bytes]) -> None:
-        carrying = self.store.carrying
+        carrying = self.store.snapshots
         if not header.store:  # the export of an empty store
             if next(islice(objects(lines), 1, None), None) is not None:
                 raise BadRecord(1, "It has no store name.")
@@ -219,7 +219,7 @@ class ImportRun:
 
     def _filter_new(self, facts: Sequence[Fact]) -> list[Fact]:
         """Return the facts with a new origin, and with words that are new at their place, each once."""
-        origins = self.store.carrying.origins([fact.origin for fact in facts])
+        origins = self.store.snapshots.origins([fact.origin for fact in facts])
         new: dict[Any, Fact] = {}
         for fact in facts:
             if fact.origin not in origins and not self._is_said(fact):

@@ -16,7 +16,7 @@ from cofio.ingest.reconcile.decide import NOTHING_ENDED, is_older_than, is_retra
 from cofio.judgement.labels import RETRACTION
 from cofio.models.exchange import FactOutcome, TokenUsage
 from cofio.models.memory import Add, Delete, Fact, Memory, Noop, Occurrence, Update, merge_scope, same_place
-from cofio.ports import LLM, Completion, Matrix, Store, Vector
+from cofio.ports import LLM, Completion, Matrix, MemoryQueries, MemoryReader, Vector
 from cofio.providers import prompts
 from cofio.text import json_repair
 from cofio.text.duplicates import LONG, content_words, find_names, find_numbers
@@ -75,7 +75,7 @@ def decide_by_llm(
     llm: LLM,
     facts: Sequence[Fact],
     vectors: Sequence[Vector] | Matrix,
-    store: Store,
+    store: MemoryReader,
     *,
     novel: Callable[[Fact, Vector], FactOutcome],
     floor: float = 0.0,
@@ -108,7 +108,7 @@ def decide_by_llm(
 # ── before and after the model ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_similar(fact: Fact, vector: Vector, store: Store, floor: float) -> list[tuple[Memory, float]]:
+def _find_similar(fact: Fact, vector: Vector, store: MemoryReader, floor: float) -> list[tuple[Memory, float]]:
     """Return the memories that the fact may be about, best first.
 
     Long texts are left out: one fact never replaces them.
@@ -127,7 +127,7 @@ def _decide_early(
     fact: Fact,
     vector: Vector,
     similar: Sequence[tuple[Memory, float]],
-    store: Store,
+    store: MemoryReader,
     novel: Callable[[Fact, Vector], FactOutcome],
 ) -> FactOutcome | None:
     """Return the decision about a fact that needs no call: known word for word or elsewhere, or unlike any memory."""
@@ -142,7 +142,7 @@ def _decide_early(
     return None if similar else _add(fact, "nothing like it is known")
 
 
-def _find_same_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: Store) -> FactOutcome | None:
+def _find_same_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: MemoryQueries) -> FactOutcome | None:
     exact = store.get(store.known(fact.text, merge_scope(fact)))
     same_words = (memory for memory, _ in similar if content_words(memory.text) == content_words(fact.text))
     for memory in (*exact, *same_words):
@@ -305,7 +305,7 @@ def _get_first(entry: Mapping[str, Any], *keys: str) -> Any:
 # ── from an answer to a decision ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _decide(case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: Store) -> FactOutcome | None:
+def _decide(case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: MemoryReader) -> FactOutcome | None:
     """Return the decision about the fact; None if the model gave no permitted answer."""
     if not answers:
         return None

@@ -32,7 +32,7 @@ from cofio.models.memory import (
     audience,
     same_place,
 )
-from cofio.ports import Matrix, Store, Vector
+from cofio.ports import Matrix, MemoryQueries, MemoryReader, Vector
 from cofio.text import lazy_re
 from cofio.text.duplicates import content_words, find_names, find_numbers, is_negated
 from cofio.text.stemmer import stem
@@ -58,7 +58,9 @@ _ECHO, _COVERED = 0.80, 0.70  # minimum cosine of an echo, and minimum share of 
 # ── a batch of facts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def decide_outcomes(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> list[FactOutcome]:
+def decide_outcomes(
+    facts: Sequence[Fact], vectors: Matrix, store: MemoryReader, comparer: Comparer
+) -> list[FactOutcome]:
     """Return the decision about each fact, in order. At most one fact of a batch replaces a given memory.
 
     If two facts of the batch contradict each other, the later one wins and takes over the replacements of the earlier.
@@ -83,7 +85,7 @@ def decide_outcomes(facts: Sequence[Fact], vectors: Matrix, store: Store, compar
     return outcomes
 
 
-def _find_nearest(facts: Sequence[Fact], vectors: Matrix, store: Store) -> dict[int, int]:
+def _find_nearest(facts: Sequence[Fact], vectors: Matrix, store: MemoryReader) -> dict[int, int]:
     """Return, by memory, the place of the nearest fact: only that fact may change the memory."""
     nearest: dict[int, tuple[float, int]] = {}
     for place, fact in enumerate(facts if len(facts) > 1 else ()):
@@ -145,7 +147,7 @@ class TypedFacts(NamedTuple):
         return answers
 
 
-def decide_typed(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> TypedFacts:
+def decide_typed(facts: Sequence[Fact], vectors: Matrix, store: MemoryReader, comparer: Comparer) -> TypedFacts:
     """Reconcile typed facts. Repetitions within the batch become further sightings of one memory."""
     first = _find_first_mentions(facts, vectors, comparer)
     typed = TypedFacts([], [], [0] * len(facts), {})
@@ -227,7 +229,7 @@ def is_retraction(fact: Fact) -> bool:
 def _decide(
     fact: Fact,
     near: Sequence[tuple[Memory, Comparison]],
-    store: Store,
+    store: MemoryReader,
     taken_ids: set[int],
     *,
     retracts: bool = False,
@@ -277,7 +279,7 @@ def _retract(fact: Fact, changed: Sequence[tuple[Memory, Comparison]]) -> FactOu
 def related(
     fact: Fact,
     vector: Vector,
-    store: Store,
+    store: MemoryReader,
     comparer: Comparer,
     *,
     retracts: bool = False,
@@ -341,7 +343,7 @@ def _find_things(text: str) -> set[str]:
     return {name for name in find_names(text) if not name[0].isdigit()}
 
 
-def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, float]]:
+def candidates(fact: Fact, vector: Vector, store: MemoryReader) -> list[tuple[Memory, float]]:
     """Return the memories in a fact's place and audience that it may be about, nearest first, with their cosines.
 
     These are the nearest memories, and those that share the most content words with the fact.
@@ -396,7 +398,7 @@ def _is_personal(fact: Fact | Memory) -> bool:
     return fact.metadata.get("about") == PERSON
 
 
-def is_older_than(fact: Fact, memory: Memory, store: Store) -> bool:
+def is_older_than(fact: Fact, memory: Memory, store: MemoryQueries) -> bool:
     """Return whether the memory was stated, or restated, after the fact was."""
     if not fact.created_at or memory.created_at > fact.created_at:
         return bool(fact.created_at)
@@ -434,7 +436,9 @@ def _explain_new(verdicts: Sequence[tuple[Memory, Comparison]]) -> str:
 # ── novelty and echoes ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def novelty(fact: Fact, vector: Vector, store: Store, scope: Scope, comparer: Comparer, least: float = 0.0) -> Novelty:
+def novelty(
+    fact: Fact, vector: Vector, store: MemoryReader, scope: Scope, comparer: Comparer, least: float = 0.0
+) -> Novelty:
     """Return whether the text is new within the scope, together with the nearest memory."""
     exact = store.get(store.known(fact.text, scope)[:1])
     if exact:
@@ -454,7 +458,9 @@ def novelty(fact: Fact, vector: Vector, store: Store, scope: Scope, comparer: Co
     return Novelty(novel=True, similarity=cosine, match=nearest, reason=reason)
 
 
-def echo_reason(fact: Fact, vector: Vector, store: Store | None, injected: Sequence[str], comparer: Comparer) -> str:
+def echo_reason(
+    fact: Fact, vector: Vector, store: MemoryReader | None, injected: Sequence[str], comparer: Comparer
+) -> str:
     """Return why a fact only repeats context injected for the agent or a stored memory; "" if it is new."""
     for line in (part for text in injected for part in text.splitlines() if part.strip()):
         if _is_echo(fact.text, _MARKER.sub("", line), 1.0, comparer):
@@ -465,7 +471,7 @@ def echo_reason(fact: Fact, vector: Vector, store: Store | None, injected: Seque
     return ""
 
 
-def _find_shown(fact: Fact, vector: Vector, store: Store) -> Iterator[tuple[Memory, float]]:
+def _find_shown(fact: Fact, vector: Vector, store: MemoryReader) -> Iterator[tuple[Memory, float]]:
     """Yield memories near to a fact that the agent may have seen: those of its project, and global ones."""
     scores: dict[int, float] = {}
     for scope in (Scope(visible_in=fact.project),) if fact.project else (Scope(source=fact.source), _GLOBAL):

@@ -36,7 +36,7 @@ UNRELATED = (
 )
 
 
-class Options(TypedDict, total=False):
+class EmbedderOptions(TypedDict, total=False):
     """Options of remote embedders: the prefixes for the model, its floor, and the number of cached query vectors."""
 
     query_prefix: str
@@ -50,7 +50,7 @@ class _RemoteEmbedder(ABC):
 
     name: str
 
-    def __init__(self, model: str, provider: Provider, dimension: int | None, options: Options) -> None:
+    def __init__(self, model: str, provider: Provider, dimension: int | None, options: EmbedderOptions) -> None:
         self.model = model
         self._provider = provider
         self._dimension = dimension
@@ -140,7 +140,7 @@ class OpenAIEmbedder(_RemoteEmbedder):
         key: str = "",
         dimension: int | None = None,
         retry: RetryPolicy = DEFAULT_RETRY,
-        **options: Unpack[Options],
+        **options: Unpack[EmbedderOptions],
     ) -> None:
         url = check_url(url, "OpenAI").rstrip("/")
         host = urlsplit(url).netloc
@@ -179,7 +179,7 @@ class OllamaEmbedder(_RemoteEmbedder):
         url: str = OLLAMA,
         dimension: int | None = None,
         retry: RetryPolicy = DEFAULT_RETRY,
-        **options: Unpack[Options],
+        **options: Unpack[EmbedderOptions],
     ) -> None:
         hint = f"Check that Ollama runs at {url}: `ollama serve` starts it."
         hints = {404: f"Run `ollama pull {model}`, or choose a model that `ollama list` shows."}

@@ -6,7 +6,6 @@ that both agree. They differ in about 500 characters of rare scripts that are ne
 
 from __future__ import annotations
 
-import re
 import string
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -14,15 +13,16 @@ from functools import lru_cache
 from pathlib import Path
 
 from cofio.errors import Misconfigured
+from cofio.text import lazy_re
 
 MAX_TOKENS = 512
 LONGEST_WORD = 100  # characters; the model was trained with longer words as unknown
 CACHED_WORDS = 32_768
 LONGEST_CACHED = 64  # characters; bounds the memory of the cache
 
-_SPECIAL = re.compile(r"(\[(?:PAD|UNK|CLS|SEP|MASK)\])")
+_SPECIAL = lazy_re.compile(r"(\[(?:PAD|UNK|CLS|SEP|MASK)\])")
 _CONTROLS = {code: None for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
-_IDEOGRAPHS = re.compile(
+_IDEOGRAPHS = lazy_re.compile(
     "([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f])"
 )

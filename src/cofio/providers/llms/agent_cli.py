@@ -157,8 +157,8 @@ class AgentCLI(ABC):
             try:
                 out, err = child.communicate(text.encode(), timeout)
             except subprocess.TimeoutExpired as error:
-                says = f"{self.product} did not answer within {timeout:g} seconds and was stopped."
-                raise NoReply(says, "Raise EXTRACT_TIMEOUT if this happens often.") from error
+                message = f"{self.product} did not answer within {timeout:g} seconds and was stopped."
+                raise NoReply(message, "Raise EXTRACT_TIMEOUT if this happens often.") from error
             finally:
                 self._children.discard(child.pid)
                 _kill([child.pid])
@@ -176,30 +176,30 @@ class AgentCLI(ABC):
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 )  # fmt: skip
             except OSError as error:
-                says = f"{command[0]} cannot be started: {error.strerror}."
-                raise Misconfigured(says, f"Reinstall {self.product}.") from error
+                message = f"{command[0]} cannot be started: {error.strerror}."
+                raise Misconfigured(message, f"Reinstall {self.product}.") from error
             self._children.add(child.pid)
         return child
 
     # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _map_failure(self, result: ChildResult, message: str, status: int = 0) -> CofioError:
-        """Return the error for a child without a reply; `message` is the child's own message, if any."""
-        detail = message or result.err.strip() or f"it exited with {result.code} and no reply"
+    def _map_failure(self, result: ChildResult, reported: str, status: int = 0) -> CofioError:
+        """Return the error for a child without a reply; `reported` is the child's own message, if any."""
+        detail = reported or result.err.strip() or f"it exited with {result.code} and no reply"
         detail = " ".join(detail.split())[-_MAX_QUOTE:]
-        says = f"{self.product}: {detail}"
+        message = f"{self.product}: {detail}"
         if _TOO_LONG.search(detail):
-            return TooLarge(says, f"{self.model} has a context of about {self.context:,} tokens: send less.")
+            return TooLarge(message, f"{self.model} has a context of about {self.context:,} tokens: send less.")
         if status in (401, 403) or _LOGGED_OUT.search(detail):
             return self._build_logged_out(detail)
         if status == 429:
-            return Unavailable(says, "The plan's limit is reached. Captures wait and are processed later.")
-        if not message and _UNKNOWN_OPTION.search(detail):
-            return Misconfigured(says, f"Update {self.product}; {self.tested} is known to work.")
+            return Unavailable(message, "The plan's limit is reached. Captures wait and are processed later.")
+        if not reported and _UNKNOWN_OPTION.search(detail):
+            return Misconfigured(message, f"Update {self.product}; {self.tested} is known to work.")
         if 400 <= status < 500 and status not in (408, 409, 425):
-            return Misconfigured(says, f"Set EXTRACT_MODEL to a model that {self.product} offers you.")
+            return Misconfigured(message, f"Set EXTRACT_MODEL to a model that {self.product} offers you.")
         kind = NoReply if result.code < 0 else Unavailable  # a killed call may have been answered
-        return kind(says, _LATER)
+        return kind(message, _LATER)
 
     def _build_logged_out(self, detail: str = "") -> Misconfigured:
         return Misconfigured(f"{self.product} is not logged in{f': {detail}' if detail else '.'}", f"Run {self.login}.")

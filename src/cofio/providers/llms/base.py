@@ -18,30 +18,29 @@ from cofio.errors import CofioError, Misconfigured, RefusedError, TooLarge, Unav
 from cofio.models.exchange import TokenUsage
 from cofio.ports import Completion, Health, Profile
 from cofio.providers.http import UNPAID, Provider, Rejection, TimedOut
+from cofio.text import lazy_re
 
 MAX_REPLY_TOKENS = 4_096  # with 1,024, lists of facts were truncated
 HEALTH_TIMEOUT = 5.0  # seconds
 
-_TOO_LONG = re.compile(
+_TOO_LONG = lazy_re.compile(
     r"context[ _](?:length|size|window)|prompt is too long|input is too long|string_above_max_length", re.IGNORECASE
 )
 #: Context size that a server reports, which may be smaller than the model's own.
-_READS = re.compile(r"context (?:length|size)\D{0,16}(\d+)", re.IGNORECASE)
-_FILTERED = re.compile(r"content_policy_violation|content_filter|ResponsibleAIPolicy", re.IGNORECASE)
-_NO_MODEL = re.compile(r"model_not_found|invalid model id", re.IGNORECASE)
+_CONTEXT_SIZE = lazy_re.compile(r"context (?:length|size)\D{0,16}(\d+)", re.IGNORECASE)
+_FILTERED = lazy_re.compile(r"content_policy_violation|content_filter|ResponsibleAIPolicy", re.IGNORECASE)
+_NO_MODEL = lazy_re.compile(r"model_not_found|invalid model id", re.IGNORECASE)
 _MAY_PASS = (408, 409, 425)
 
 _log = logging.getLogger(__name__)
 
 
 class OptionalParam(NamedTuple):
-    """Optional part of a request, with the error by which a server rejects it. Of two for one field, the first is
-    sent.
-    """
+    """Optional part of a request, and the error of a server without it. Of two for one field, the first is sent."""
 
     name: str
     part: Mapping[str, Any]
-    complaint: str  # a regular expression
+    complaint: str  # a regular expression of that error
 
 
 class ErrorHints(NamedTuple):
@@ -170,7 +169,7 @@ class RemoteLLM(ABC):
 
     def _learn_context(self, rejection: Rejection) -> None:
         """Lower the context size to the one that the server reports, so that the next text fits."""
-        if match := _READS.search(rejection.text):
+        if match := _CONTEXT_SIZE.search(rejection.text):
             self._context = min(self._context, max(1, int(match[1])))
 
     def _build_not_found(self, rejection: Rejection) -> Misconfigured:

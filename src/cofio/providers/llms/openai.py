@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -21,10 +20,11 @@ from cofio.providers.llms.base import (
     value_at,
     without_thinking,
 )
+from cofio.text import lazy_re
 
 OPENAI = "https://api.openai.com/v1"
 
-_REASONING = re.compile(r"(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
+_REASONING = lazy_re.compile(r"(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)")
 
 
 class OpenAILLM(RemoteLLM):

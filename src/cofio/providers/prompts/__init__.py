@@ -14,20 +14,18 @@ from typing import Any
 
 
 def read(name: str, **values: str) -> str:
-    """The prompt of this name with `{field}` replaced by the value of that name. Other braces stay as they are."""
-    fields = re.compile(r"\{(" + "|".join(values) + r")\}") if values else None
-    text = _file(name)
-    return fields.sub(lambda match: values[match[1]], text) if fields else text
+    """Return the prompt of this name with `{field}` replaced by the value of that name. Other braces stay."""
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), _file(name))
 
 
 def block(name: str, rows: Iterable[Mapping[str, Any]]) -> str:
-    """Rows between tags of this name, one JSON object a line. No text in them can end its line, or any block."""
+    """Return the rows between tags of this name, one JSON object per line. No text can end its line or a block."""
     lines = (_TAG.sub(r"\\u003c", json.dumps(row, ensure_ascii=False)) for row in rows)
     return "\n".join((f"<{name}>", *lines, f"</{name}>"))
 
 
 def number(called: Any, letter: str) -> int | None:
-    """The number in a short name: of "m3", "M3", "3" and 3 it is 3. None where there is no such name."""
+    """Return the number in a short name: 3 for "m3", "M3", "3" and 3; None if it is not such a name."""
     if isinstance(called, int) and not isinstance(called, bool):
         return called
     match = re.fullmatch(rf"\s*{letter}?([0-9]{{1,6}})\s*", called, re.IGNORECASE) if isinstance(called, str) else None

@@ -74,18 +74,31 @@ class Route:
     query_only: bool = False  # a POST that takes a query string instead of a body
     role: Role = "admin"  # least role required
     audited: bool = False  # the handler writes the audit log itself
+    call: str = ""  # method of the keeper and of the client, if the handler has another name
 
     def __post_init__(self) -> None:
-        response = self.response
-        if isinstance(response, Mapping):
-            response = build_struct("".join(part.capitalize() for part in self.name.split("_")), response)
-        object.__setattr__(self, "response", response if isinstance(response, str) else response_struct(response))
-        object.__setattr__(self, "accepted", self.accepted and response_struct(self.accepted))
+        title = "".join(part.capitalize() for part in self.name.split("_"))
+        for field, name in (("response", title), ("accepted", f"{title}Accepted")):
+            response = getattr(self, field)
+            if isinstance(response, Mapping):
+                object.__setattr__(self, field, build_struct(name, response))
+            elif isinstance(response, type):
+                object.__setattr__(self, field, response_struct(response))
 
     @property
     def name(self) -> str:
-        """Name of the operation: of the method of the keeper and of the client, if they have one."""
+        """Name of the operation, unique among JSON routes."""
         return self.handler.__name__
+
+    @property
+    def is_derived(self) -> bool:
+        """Return whether request and handler follow from a method of the keeper."""
+        return self.handler.__module__ == __name__
+
+    @property
+    def client_method(self) -> str:
+        """Name of the method of the client and of the keeper, if they have one: "projects", "knowledge.counts"."""
+        return self.call or self.name
 
     def schema(self, status: int = 200) -> type[Struct] | str:
         """Return the struct of a response with this status, or its media type."""
@@ -130,7 +143,8 @@ def operation(
         if key:
             response = {**({"id": int} if has_id else {}), key: response, **({"next": int | None} if pages else {})}
     handler = _make_handler(call, key, has_id=has_id, pages=pages)
-    return Route(method, path, handler, request_of(call, types, int(has_id)), response, summary, **options)
+    request = request_of(call, types, int(has_id))
+    return Route(method, path, handler, request, response, summary, call=_find_name(call), **options)
 
 
 def _make_handler(call: Callable[..., Any], key: str, *, has_id: bool, pages: bool) -> Handler:

@@ -71,6 +71,8 @@ Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 _PARAMETERS: Mapping[str, Any] = {"limit": Limit, "why": Why, "dry_run": DryRun}
 _INTERNAL = ("self", "by", "entry", "progress")  # parameters that no request has
 _Model = TypeVar("_Model", bound="RequestModel")
+_Entry = TypeVar("_Entry")
+_Value = TypeVar("_Value")
 
 
 class RequestModel(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -215,11 +217,9 @@ class SearchAllRequest(RequestModel, kw_only=True):
     queries: Annotated[list[SearchRequest | str], Meta(min_length=1, max_length=MAX_QUERIES)]
 
     def as_queries(self) -> list[Query]:
-        queries = []
-        for place, query in enumerate(self.queries):
-            with error_location(f"queries[{place}]"):
-                queries.append(Query(text=query) if isinstance(query, str) else query.as_query())
-        return queries
+        return _convert(
+            "queries", self.queries, lambda query: Query(text=query) if isinstance(query, str) else query.as_query()
+        )
 
 
 @with_fields_of(FactKwargs, omit=("anchors",))
@@ -257,11 +257,7 @@ class AddAllRequest(RequestModel, kw_only=True):
     why: Why = ""
 
     def as_facts(self) -> list[Fact]:
-        facts = []
-        for place, entry in enumerate(self.memories):
-            with error_location(f"memories[{place}]"):
-                facts.append(entry.as_fact())
-        return facts
+        return _convert("memories", self.memories, AddItemRequest.as_fact)
 
 
 @with_fields_of(EditKwargs, omit=("anchors",))
@@ -358,11 +354,7 @@ class ApproveRequest(RequestModel, kw_only=True):
     why: Why = ""
 
     def as_decisions(self) -> list[models_memory.Decision]:
-        decisions = []
-        for place, entry in enumerate(self.decisions):
-            with error_location(f"decisions[{place}]"):
-                decisions.append(entry.as_decision())
-        return decisions
+        return _convert("decisions", self.decisions, ApprovedDecision.as_decision)
 
 
 class UsageRequest(ScopeFields):
@@ -552,6 +544,15 @@ _EXCHANGE = tuple(name for name in Exchange.__dataclass_fields__ if name != "mes
 _SCOPE = tuple(name for name in Scope.__dataclass_fields__ if name != "viewer")  # set by the service
 _QUERY = tuple(name for name in Query.__dataclass_fields__ if name not in ("text", "scope"))
 _FACT = tuple(name for name in Fact.__dataclass_fields__ if name != "text")
+
+
+def _convert(name: str, entries: Sequence[_Entry], convert: Callable[[_Entry], _Value]) -> list[_Value]:
+    """Return the converted entries; an error names the place of the entry."""
+    values = []
+    for place, entry in enumerate(entries):
+        with error_location(f"{name}[{place}]"):
+            values.append(convert(entry))
+    return values
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from typing import (
 
 from msgspec import UNSET, Struct, UnsetType, defstruct
 
-from cofio.models.auth import AuditEntry, Key, Role
+from cofio.models.auth import AuditEntry, Key
 from cofio.models.dashboard import StoreState
 from cofio.models.diagnostics import Check
 from cofio.models.domain_knowledge import (
@@ -115,20 +115,6 @@ def wire_fields(kind: type, **added: Any) -> dict[str, Any]:
 # ── shapes without a type in the model ──────────────────────────────────────────────────────────────────────────────
 
 
-class HealthResponse(TypedDict):
-    status: Literal["healthy"]
-    version: str
-    auth: Literal["open", "ok", "missing"]
-    role: NotRequired[Role]
-    memories: NotRequired[int]
-
-
-class RecallResponse(TypedDict):
-    text: str
-    ids: list[int]
-    tokens: int
-
-
 class NearMemoryResponse(TypedDict):
     id: int
     text: str
@@ -148,31 +134,9 @@ class AddResponse(FactOutcomeResponse):
     memory: Memory
 
 
-class AddAllResponse(TypedDict):
-    added: int
-    updated: int
-    duplicates: int
-    changeset: int
-    results: list[FactOutcomeResponse]
-
-
 class ChangedResponse(TypedDict):
     id: int
     action: Literal["edit", "restore"]
-    changeset: int
-    memory: Memory
-
-
-class DeletedResponse(TypedDict):
-    id: int
-    action: Literal["delete", "purge"]
-    changeset: int
-
-
-class SupersedeResponse(TypedDict):
-    old_id: int
-    new_id: int
-    previous_text: str
     changeset: int
     memory: Memory
 
@@ -229,23 +193,6 @@ class KnowledgeChangeSummaryResponse(TypedDict):
     action: KnowledgeAction
     ref: str
     says: str
-
-
-class SubmittedResponse(TypedDict):
-    job: int
-    new: bool
-    state: State
-
-
-class JobResponse(TypedDict):
-    job: int
-    state: State
-    done: bool
-    attempts: int
-    reason: str
-    received_at: str
-    finished_at: str | None
-    result: LearningResult | None
 
 
 class ExtractionResponse(TypedDict):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cofio.server.mcp import prompts, resources, tools
+from cofio.server.mcp.caller import Caller
 from cofio.server.mcp.prompts import NameSuggestions, PromptArgument
-from cofio.server.mcp.tool_handlers import Caller
 from cofio.server.mcp.tool_results import ToolResult
 from cofio.server.mcp.tools import OpenMemories
 

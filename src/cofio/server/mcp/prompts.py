@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.memory import MAX_LABEL, check_text
-from cofio.server.mcp.tool_handlers import Caller, MemoriesLike
+from cofio.server.mcp.caller import Caller, MemoriesLike
 from cofio.server.mcp.tool_results import about_memories, as_hit, hits_sentence, shorten
 
 NAME = "what_do_we_know"

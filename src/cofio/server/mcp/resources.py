@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 from cofio.errors import InvalidInput, NotFound
 from cofio.hooks.project import name as name_of
 from cofio.models.memory import MAX_LABEL, Memory, Project, check_text
-from cofio.server.mcp.tool_handlers import Caller, MemoriesLike
+from cofio.server.mcp.caller import Caller, MemoriesLike
 from cofio.server.mcp.tool_results import ToolResult, about_briefing, about_one, count, shorten
 
 PAGE = 50  # resources per page

@@ -38,9 +38,9 @@ from mcp.types import (
 )
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
+from cofio.server.mcp.caller import KNOWN_AS
 from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.early_handshake import NAME, TITLE, LineSource, input_schema, prompts, templates, tools
-from cofio.server.mcp.tool_handlers import KNOWN_AS
 from cofio.server.mcp.tool_results import shorten
 from cofio.server.mcp.tools import instructions
 from cofio.version import __version__

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.models.memory import KINDS
+from cofio.models.memory import KINDS, MAX_HITS, MAX_LABEL, check_bool, check_int, check_text
 from cofio.providers import prompts
-from cofio.server.mcp import tool_handlers
-from cofio.server.mcp.tool_handlers import Caller, MemoriesLike
-from cofio.server.mcp.tool_results import ToolResult, shorten
+from cofio.server.mcp.caller import BY, EVERYWHERE, Caller, MemoriesLike
+from cofio.server.mcp.tool_results import (
+    ToolResult,
+    about_changes,
+    about_learning,
+    about_memories,
+    as_episode,
+    as_hit,
+    as_memory,
+    hits_sentence,
+    shorten,
+    text_result,
+    with_episodes,
+    with_report,
+)
+
+HITS, MOST_HITS = 5, 20
+CHANGES = 20  # changes of a memory per page
 
 
 class OpenMemories(Protocol):
@@ -72,7 +88,110 @@ def _check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]
     return values
 
 
-# ── what there is ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── functions of the tools ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def search(
+    memories: MemoriesLike,
+    caller: Caller,
+    *,
+    query: Any,
+    project: Any = None,
+    limit: Any = HITS,
+    cursor: Any = 0,
+    episodes: Any = False,
+    resume: Any = False,
+) -> ToolResult:
+    """Return matching memories of the project and those without a project, best first. A full page has a cursor.
+
+    `episodes` adds matches from earlier conversations, `resume` where the last sessions stopped.
+    """
+    most, skip = _number(limit, "limit", least=1, most=MOST_HITS), _number(cursor, "cursor", least=0, most=MAX_HITS)
+    check_bool(episodes, "episodes")
+    check_bool(resume, "resume")
+    where = caller.visible_in(project)
+    hits = memories.search(query, by=caller.by, k=most, skip=skip, **where)
+    passages = (
+        memories.search_episodes(query, k=most, skip=skip, visible_in=where.get("visible_in")) if episodes else []
+    )
+    more = skip + most if most in (len(hits), len(passages)) and skip + most <= MAX_HITS else None
+    none = "No more memories match." if skip else "No memory matches."
+    result = about_memories(hits_sentence(hits, none), [as_hit(hit) for hit in hits], more=more)
+    if episodes:
+        result = with_episodes(result, [as_episode(hit) for hit in passages])
+    return with_report(result, memories.resume(where.get("visible_in"))) if resume else result
+
+
+def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> ToolResult:
+    """Store a fact, unless it is known."""
+    where = caller.kept_in(project)
+    change = memories.add(text, by=caller.by, kind=kind, project=where, source=caller.source(where))
+    number = {"id": change.memory_id, "changeset": change.changeset}
+    if change.action == "update":
+        old = change.memory.supersedes
+        back = f"`cofio undo {change.changeset}` reverts that."
+        says = f"Remembered as memory {change.memory_id} in place of {old}, which is archived. {back}"
+        return text_result(says, new=True, replaced=old, **number)
+    if change.action == "add" and change.near:
+        says = f"Remembered as memory {change.memory_id}. It may replace these; memory_forget archives one."
+        return about_memories(says, [as_memory(memory) for memory in change.near], new=True, **number)
+    if change.action == "add":
+        return text_result(f"Remembered as memory {change.memory_id}.", new=True, **number)
+    says = f"Memory {change.memory_id} already says so."
+    return about_memories(says, [as_memory(change.memory)], new=False, **number)
+
+
+def update(memories: MemoriesLike, caller: Caller, *, id: Any, text: Any) -> ToolResult:  # noqa: A002
+    """Replace a memory by a new text; the old one is archived."""
+    old = _number(id, "id")
+    written, _archived = memories.supersede(old, text, by=caller.by)
+    back = f"`cofio undo {written.changeset}` reverts that."
+    says = f"Memory {written.memory_id} replaces {old}, which is archived. {back}"
+    return text_result(says, id=written.memory_id, replaced=old, changeset=written.changeset)
+
+
+def forget(memories: MemoriesLike, caller: Caller, *, id: Any, reason: Any = "") -> ToolResult:  # noqa: A002
+    """Archive a memory."""
+    why = check_text(reason, "reason", MAX_LABEL).strip()
+    change = memories.delete(_number(id, "id"), by=caller.by, why=why)
+    restore = f"cofio restore {change.memory_id}"
+    says = f"Memory {change.memory_id} is archived and will not be recalled. `{restore}` restores it."
+    return about_memories(says, [as_memory(change.memory)], restore=restore, changeset=change.changeset)
+
+
+def history(memories: MemoriesLike, _caller: Caller, *, id: Any, cursor: Any = 0) -> ToolResult:  # noqa: A002
+    """Return a page of a memory's changes, oldest first."""
+    number, skip = _number(id, "id"), _number(cursor, "cursor", least=0)
+    return about_changes(number, memories.history(number), skip, CHANGES)
+
+
+def extract(memories: MemoriesLike, caller: Caller, *, text: Any, project: Any = None) -> ToolResult:
+    """Learn from a longer text. It is stored first: nothing is lost if learning is delayed."""
+    where = caller.kept_in(project)
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInput("The text is empty.", "Give what was said, or notes, as text.")
+    turn = hashlib.sha256(f"{where}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    status = memories.capture(
+        text,
+        wait=True,
+        by=caller.by,
+        project=where,
+        source=caller.source(where),
+        client=caller.client,
+        session=BY,
+        turn=turn,  # the same text again is the same turn
+    )
+    return about_learning(status)
+
+
+def _number(value: Any, name: str, **bounds: int) -> int:
+    """Return an integer; models send some of them as strings."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
+        value = int(value)
+    return check_int(value, name, **bounds)
+
+
+# ── declarations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _TEXT = {"type": "string"}
 _WHOLE = {"type": "integer"}
@@ -81,8 +200,8 @@ _ID = {**_WHOLE, "minimum": 1, "description": "The memory's id, as memory_search
 _LIMIT = {
     **_WHOLE,
     "minimum": 1,
-    "maximum": tool_handlers.MOST_HITS,
-    "default": tool_handlers.HITS,
+    "maximum": MOST_HITS,
+    "default": HITS,
     "description": "How many, at most.",
 }
 _CURSOR = {**_WHOLE, "minimum": 0, "default": 0, "description": "The `next` of the page before; 0 is the first."}
@@ -90,7 +209,7 @@ _PROJECT = (
     "A project: its name, or the path of a folder in it. Left out, it is the one that you are at work in; "
     '"" is what belongs to no project.'
 )
-_EVERY = f'"{tool_handlers.EVERYWHERE}" searches every project, as leaving it out does where none is known.'
+_EVERY = f'"{EVERYWHERE}" searches every project, as leaving it out does where none is known.'
 
 
 def _list_of(needs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -141,7 +260,7 @@ TOOLS: tuple[Tool, ...] = (
         gives={"memories": _MEMORIES},
         may_give={"episodes": _EPISODES, "resume": _TEXT},
         pages=True,
-        does=tool_handlers.search,
+        does=search,
         reads=True,
     ),
     Tool(
@@ -160,7 +279,7 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("text",),
         gives={"id": _WHOLE, "new": _TRUTH, "changeset": _WHOLE},
-        does=tool_handlers.add,
+        does=add,
         begins=True,
     ),
     Tool(
@@ -173,7 +292,7 @@ TOOLS: tuple[Tool, ...] = (
         takes={"id": _ID, "text": {**_TEXT, "minLength": 1, "description": "The whole fact, as it is now."}},
         needs=("id", "text"),
         gives={"id": _WHOLE, "replaced": _WHOLE, "changeset": _WHOLE},
-        does=tool_handlers.update,
+        does=update,
         replaces=True,
     ),
     Tool(
@@ -186,7 +305,7 @@ TOOLS: tuple[Tool, ...] = (
         takes={"id": _ID, "reason": {**_TEXT, "description": "Why, for the history."}},
         needs=("id",),
         gives={"restore": _TEXT, "changeset": _WHOLE, "memories": _MEMORIES},
-        does=tool_handlers.forget,
+        does=forget,
         replaces=True,
     ),
     Tool(
@@ -197,7 +316,7 @@ TOOLS: tuple[Tool, ...] = (
         needs=("id",),
         gives={"changes": _CHANGES},
         pages=True,
-        does=tool_handlers.history,
+        does=history,
         reads=True,
     ),
     Tool(
@@ -214,7 +333,7 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("text",),
         gives={"state": _TEXT, "new": _TRUTH, "learned": _list_of({"action": _TEXT, "text": _TEXT}, id=_WHOLE)},
-        does=tool_handlers.extract,
+        does=extract,
         replaces=True,
         repeats=True,
         begins=True,

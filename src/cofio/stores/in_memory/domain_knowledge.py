@@ -24,12 +24,12 @@ from cofio.stores.apply import RowJournalEntry, refuse_unknown
 from cofio.stores.domain_knowledge import (
     column_conditions,
     erased_name,
-    is_what_is_wanted,
-    place_in_order,
+    matches_conditions,
     refuse_after,
+    row_words,
     sort_by_confidence,
-    words_kept,
-    words_sought,
+    sort_key,
+    to_search_words,
 )
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -140,21 +140,21 @@ class FakeKnowledgeTables:
         if after is not None:
             places = [place for place, row in enumerate(ordered, start=1) if row.id == after]
             ordered = ordered[places[0] :] if places else refuse_after(table, after)
-        matches = [row for row in ordered if is_what_is_wanted(row, conditions) and _get_confidence(row) >= least]
+        matches = [row for row in ordered if matches_conditions(row, conditions) and _get_confidence(row) >= least]
         return matches[:limit]
 
     def _sort_rows(self, table: Table, viewer: Viewer | None) -> list[Knowledge]:
         with self._holding() as (tables, _):
             rows = [row for row in tables.rows[table].values() if sees(viewer, row)]
         rows.sort(key=lambda row: row.id)
-        return sorted(rows, key=lambda row: place_in_order(row)[0], reverse=True)
+        return sorted(rows, key=lambda row: sort_key(row)[0], reverse=True)
 
     def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
-        sought = set(words_sought(words))
+        sought = set(to_search_words(words))
         claims = (row for table in CLAIMS for row in self._sort_rows(table, viewer))
-        return sort_by_confidence(row for row in claims if sought.intersection(words_kept(row)))
+        return sort_by_confidence(row for row in claims if sought.intersection(row_words(row)))
 
-    def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
+    def stated_by(self, memories: Sequence[int]) -> list[Knowledge]:
         claims = [row for table in CLAIMS for row in sorted(self._sort_rows(table, None), key=lambda row: row.id)]
         return [row for row in claims if isinstance(row, Claim) and row.memory in memories]
 

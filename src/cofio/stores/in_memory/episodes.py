@@ -151,7 +151,7 @@ class EpisodeText:
             episode = self.get(number)
             by_capture = any(capture in led for _, capture, _ in self.of(number))
             if episode and (by_capture or any(text in episode.text for text in texts)):
-                self.remove([number] if inbox_rules.is_told_by(episode, viewer) else [])
+                self.remove([number] if inbox_rules.is_owned_by(episode, viewer) else [])
 
 
 class _EpisodeTables(Protocol):
@@ -236,11 +236,11 @@ class FakeEpisodes:
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
         with self._holding() as tables:
             keys = {(client, session.session) for client in _list_clients(tables, session)}
-            captures = [number for number, key in tables.captures.told_in.items() if key in keys]
+            captures = [number for number, key in tables.captures.session_by_item.items() if key in keys]
             changesets = [
                 tables.captures.items[number].changeset
                 for number in captures
-                if _may_be_told_in(tables, session, number)
+                if _belongs_to_session(tables, session, number)
             ]
             return sorted({changeset for changeset in changesets if changeset is not None})[-limit:]
 
@@ -328,7 +328,7 @@ def _list_clients(tables: _EpisodeTables, session: AgentSession, *, shared: bool
     return clients_of(session, {(episode.client, episode.user, episode.agent) for episode in episodes}, shared=shared)
 
 
-def _may_be_told_in(tables: _EpisodeTables, session: AgentSession, capture: int) -> bool:
+def _belongs_to_session(tables: _EpisodeTables, session: AgentSession, capture: int) -> bool:
     """Return whether a capture belongs to the session's owner, by its episode or else by its words, if any are left."""
     number = tables.said.episode_by_capture(capture)
     turn = tables.captures.items[capture].exchange if number is None else tables.said.episodes[number]

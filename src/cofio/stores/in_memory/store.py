@@ -20,7 +20,7 @@ class InboxState:
     def __init__(self) -> None:
         self.items: dict[int, Item] = {}
         self.turns: dict[tuple[str, str, str, Task], int] = {}
-        self.told_in: dict[int, tuple[str, str]] = {}  # client and session, kept when the words are forgotten
+        self.session_by_item: dict[int, tuple[str, str]] = {}  # client and session, kept when the words are forgotten
         self.cut: dict[int, tuple[str, ...]] = {}  # parts from which words were purged
 
     def keep(self, exchange: Exchange, task: Task, at: str, due_at: str) -> Receipt:
@@ -30,7 +30,7 @@ class InboxState:
         self.items[number] = Item(
             id=number, task=task, state="pending", exchange=exchange, received_at=at, due_at=due_at
         )
-        self.told_in[number] = (exchange.client, exchange.session)
+        self.session_by_item[number] = (exchange.client, exchange.session)
         if exchange.turn and (exchange.client or exchange.session):
             self.turns[_turn(exchange, task)] = number
         return Receipt(number, True)
@@ -74,7 +74,7 @@ class InboxState:
 
     def erase(self, words: Sequence[str], changesets: Container[int | None], viewer: Viewer | None) -> None:
         """Remove the words of a memory that these changesets made; with a viewer, only from the viewer's items."""
-        for item in [item for item in self.items.values() if inbox_rules.is_told_by(item.exchange, viewer)]:
+        for item in [item for item in self.items.values() if inbox_rules.is_owned_by(item.exchange, viewer)]:
             texts = (
                 [*(message.text for message in item.exchange.messages), *item.exchange.injected]
                 if item.exchange

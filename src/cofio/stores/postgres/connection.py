@@ -1,8 +1,8 @@
 """The PostgreSQL server: connections for many threads, migrations under a lock, and translation of its errors.
 
-    reading ─▶ a pooled connection, each statement in its own transaction
-    writing ─▶ one transaction; with `alone`, one writer at a time among all processes of the tenant
-    still   ─▶ one transaction with a snapshot
+    reading  ─▶ a pooled connection, each statement in its own transaction
+    writing  ─▶ one transaction; with `alone`, one writer at a time among all processes of the tenant
+    snapshot ─▶ one transaction with a snapshot
 
 The URL names the tenant, `?tenant=NAME`; every query filters by it, so one database can serve several.
 """
@@ -140,7 +140,7 @@ class PostgresServer:
             yield TenantQueries(connection, self.tenant)
 
     @contextmanager
-    def still(self) -> Iterator[TenantQueries]:
+    def snapshot(self) -> Iterator[TenantQueries]:
         """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
         with self._connect() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

@@ -56,8 +56,8 @@ class PostgresStore(SqlStore):
         self._server = PostgresServer(url)
         super().__init__(self._server, clock)
         self.inbox = PostgresInbox(self._server, clock)
-        self.carrying = SqlSnapshots(self._server, _take_ids)
-        self.pictures = PostgresDashboardQueries(self._server)
+        self.snapshots = SqlSnapshots(self._server, _take_ids)
+        self.dashboard = PostgresDashboardQueries(self._server)
         self.episodes = PostgresEpisodes(self._server, self._bind_vectors, self._refuse_another_embedder)
         self._words = TenantBm25()
         self._nearest = VectorSearch()
@@ -120,13 +120,13 @@ class PostgresStore(SqlStore):
             return self._words.holding(rows, words, ids)
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
-        with self._server.still() as rows:
+        with self._server.snapshot() as rows:
             state = self._state(rows)
             vectors = load_vectors(rows, scope, state.dimension) if state.dimension else None
         return vectors.pairs(threshold) if vectors else iter(())
 
     def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
-        with self._server.still() as rows:
+        with self._server.snapshot() as rows:
             state = self._state(rows)
             vectors = load_vectors_of(rows, storable_ids(ids), state.dimension) if state.dimension else None
         return to_candidates(vectors.neighbours(ids, threshold, k)) if vectors else iter(())

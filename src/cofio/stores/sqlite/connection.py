@@ -102,7 +102,7 @@ class StoreFile:
                 raise
 
     @contextmanager
-    def still(self) -> Iterator[SqliteConnection]:
+    def snapshot(self) -> Iterator[SqliteConnection]:
         """Yield a reader connection in a snapshot, taken at the first read."""
         with self.reading() as connection:
             connection.execute("BEGIN")

@@ -113,7 +113,7 @@ class RowBlock:
         self._least[sources[last]] = cosines[last]
         self._met, self._unsorted = [(sources[is_best], neighbours[is_best], cosines[is_best])], 0
 
-    def told(self, ids: Ids) -> Iterator[tuple[int, list[tuple[int, float]]]]:
+    def take_neighbours(self, ids: Ids) -> Iterator[tuple[int, list[tuple[int, float]]]]:
         """Yield each row's id with the ids and cosines of its neighbours, and drop them."""
         self._sort()
         ((source_of_pair, others, cosines),) = self._met

@@ -37,10 +37,10 @@ class SqliteStore(SqlStore):
         self._file = StoreFile(path)
         super().__init__(self._file, clock)
         self.inbox = SqliteInbox(self._file, clock)
-        self.carrying = SqlSnapshots(self._file, _take_ids)
+        self.snapshots = SqlSnapshots(self._file, _take_ids)
         self._ranking = Ranking(self._file, MEMORIES, self._refuse_another_embedder)
         self.episodes = SqliteEpisodes(self._file, self._refuse_another_embedder, self._wipe)
-        self.pictures = SqliteDashboardQueries(self._file, lambda: self._get_index().vectors)
+        self.dashboard = SqliteDashboardQueries(self._file, lambda: self._get_index().vectors)
         self._unwiped = False  # the write-ahead log may still hold purged words
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -180,7 +180,7 @@ class VectorIndex:
                     start = time.thread_time()
                     strip.meet(other, *meetings.between(strip, other))
                     time.sleep(PAUSE * (time.thread_time() - start))
-                yield from strip.told(snapshot.ids)
+                yield from strip.take_neighbours(snapshot.ids)
 
     def _heading(self, matrix: Matrix, rows: Rows) -> Matrix | None:
         """Return a third of the directions, those that hold most of these vectors; None if there are few vectors."""

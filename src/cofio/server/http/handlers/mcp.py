@@ -12,11 +12,11 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, Unpack, cast
 
 from cofio.errors import CofioError, Forbidden, InvalidInput, NotConfigured
 from cofio.models.auth import allows
-from cofio.models.exchange import CaptureStatus
+from cofio.models.exchange import CaptureStatus, ExchangeKwargs
 from cofio.server.http import auth
 from cofio.server.http.audit import summarize_response
 from cofio.server.http.context import AppState, RequestContext
@@ -25,8 +25,8 @@ from cofio.server.http.handlers.hooks import CALLED
 from cofio.server.http.handlers.ingest import kept
 from cofio.server.http.responses import JSON, HandlerReply
 from cofio.server.mcp import SDK
+from cofio.server.mcp.caller import BY, KNOWN_AS, Caller, MemoriesLike, folder_or_name
 from cofio.server.mcp.dispatcher import Dispatcher
-from cofio.server.mcp.tool_handlers import BY, KNOWN_AS, Caller, MemoriesLike, folder_or_name
 from cofio.server.mcp.tool_results import ToolResult
 from cofio.server.mcp.tools import find_tool
 
@@ -83,7 +83,7 @@ class RequestDispatcher(Dispatcher):
     @contextmanager
     def _open(self, *, new: bool) -> Iterator[MemoriesLike]:  # noqa: ARG002 - the service has its store
         try:
-            yield _LimitedMemories(self._state)
+            yield cast(MemoriesLike, _LimitedMemories(self._state))
         except CofioError as error:
             raise redact_for_stranger(error) if self._call.viewer else error from None
 
@@ -121,12 +121,12 @@ class _LimitedMemories:
     """Keeper as the tools use it; calls that wait for the model queue with all others."""
 
     def __init__(self, state: AppState) -> None:
-        self._state, keeper = state, state.keeper
-        self.search_episodes = keeper.search_episodes
-        self.search, self.add, self.supersede, self.delete = keeper.search, keeper.add, keeper.supersede, keeper.delete
-        self.history, self.get, self.freshness = keeper.history, keeper.get, keeper.freshness
-        self.list, self.projects, self.recall = keeper.list, keeper.projects, keeper.recall
-        self.resume = keeper.resume
+        self._state = state
 
-    def capture(self, messages: str, *, wait: bool = False, by: str = BY, **about: Any) -> CaptureStatus:
-        return kept(self._state, messages, wait=wait, by=by, about=about)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._state.keeper, name)
+
+    def capture(
+        self, messages: str, *, wait: bool = False, by: str = BY, **fields: Unpack[ExchangeKwargs]
+    ) -> CaptureStatus:
+        return kept(self._state, messages, wait=wait, by=by, about=dict(fields))

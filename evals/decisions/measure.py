@@ -1,6 +1,6 @@
 """Decisions: whether a statement adds a memory, updates one, deletes one, or is known already (noop).
 
-    Case ─ a keeper with the known memories ─ statement ─▶ its actions ─▶ given, lost, overwritten ─▶ Report
+    Case ─ a keeper with the known memories ─ statement ─▶ its actions ─▶ DecisionOutcome ─▶ Report
 
 A fact is passed verbatim, so that the decision is measured and not the extraction; a message is learned from as usual.
 Each case has a project of its own, so that cases do not interfere. The keeper decides by rules and, if a model is
@@ -10,41 +10,40 @@ configured, also by the model, on the same cases.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import CofioError, Misconfigured
-from cofio.evaluation import duplicates
-from cofio.evaluation.metrics import DRAWS, SEED, Figure, difference, interval
-from cofio.evaluation.pairs import ACTIONS, PairCase, PairCases, read, sampled, stated
+from cofio.evaluation.authors import Progress
+from cofio.evaluation.embedders import CachingEmbedder
+from cofio.evaluation.metrics import DRAWS, SEED, Figure, difference, rate
 from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.models.exchange import LearningResult
 from cofio.models.memory import Fact
-from cofio.ports import LLM, Completion, Embedder, Health, Matrix, Profile, Vector
+from cofio.ports import LLM, Completion, Embedder, Health, Profile
 from cofio.settings import Settings
-
-Progress: TypeAlias = Callable[[int, int], object]  # (done, total)
+from evals.decisions import duplicates
+from evals.decisions.pairs import ACTIONS, PairCase, PairCases, as_facts, draw_sample, read
 
 _AT_ONCE = 250  # cases that share a store
 _NONE = "none"  # no action
-_GIVEN = (*ACTIONS, _NONE)
+_OUTCOMES = (*ACTIONS, _NONE)
 _RULES, _MODEL = "rules", "model"
-RATES = ("target_accuracy", "lost_updates", "false_overwrites", "false_merges")
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionOutcome:
     """Result of a case; fields are None if they do not apply."""
 
-    given: str
+    action: str  # by its effect
     right_target: bool | None  # the memory acted on is the intended one, if there is one
     lost: bool | None  # of an update or deletion: the new fact is missing, or the old one stayed
     overwrote: bool | None  # a valid memory was replaced or removed
@@ -61,33 +60,41 @@ def evaluate(
     progress: Progress = lambda *_: None,
 ) -> Report:
     """Return a report on the pairs of these files, without a model and, if one is given or configured, with it."""
-    command = " ".join(["cofio eval decisions", *(path.name for path in files)])
     sets = _number_repeated([read(path) for path in files])
-    return reported(sets, settings, llm, sample=sample, embedder=embedder, command=command, progress=progress)
+    sets = [draw_sample(case_set, sample) if sample else case_set for case_set in sets]
+    settings = settings or Settings.load()
+    report = evaluate_cases(sets, settings, llm, embedder or bootstrap.make_embedder(settings), progress)
+    return replace(report, command=" ".join(["python -m evals.decisions", *(path.name for path in files)]))
 
 
-def reported(
+def evaluate_cases(
     sets: Sequence[PairCases],
-    settings: Settings | None = None,
-    llm: LLM | None = None,
-    *,
-    sample: int | None = None,
-    embedder: Embedder | None = None,
-    command: str = "cofio eval decisions",
+    settings: Settings,
+    llm: LLM | None,
+    embedder: Embedder,
     progress: Progress = lambda *_: None,
 ) -> Report:
-    """Return the report for parsed cases, or for a sample of each set."""
-    settings = settings or Settings.load()
-    chosen = [sampled(case_set, sample) if sample else case_set for case_set in sets]
-    chosen = [case_set for cases in chosen for case_set in (cases, *stated(cases))]
-    pool = _KeeperPool(settings, embedder or bootstrap.make_embedder(settings), llm)
-    results: list[_DecisionResults] = []
-    compared: list[duplicates.ComparedPairs] = []
-    for number, cases in enumerate(chosen):
-        progress(number, len(chosen))
-        results.append(_DecisionResults(cases, {way: pool.decided(cases, way) for way in pool.ways}))
-        compared += duplicates.compared(cases, pool.holding)
-    return _report(results, compared, pool, command)
+    """Return the report for parsed cases."""
+    sets = [case_set for cases in sets for case_set in (cases, *as_facts(cases))]
+    pool = _KeeperPool(settings, embedder, llm)
+    figures: dict[str, dict[str, Any]] = {}
+    actions: dict[str, dict[str, dict[str, str]]] = {}
+    compared: dict[str, dict[str, Any]] = {}
+    for number, cases in enumerate(sets):
+        progress(number, len(sets))
+        outcomes = {way: pool.decide(cases, way) for way in pool.ways}
+        figures[cases.name] = _compute_values(cases, outcomes)
+        actions[cases.name] = {way: _list_actions(cases, results) for way, results in outcomes.items()}
+        if pairs := duplicates.compare(cases, pool.holding):
+            compared[cases.name] = duplicates.compute_values(pairs)
+    values = {
+        "sets": figures,
+        "duplicates": compared,
+        "model": {"provider": pool.llm.provider_name, "model": pool.llm.model} if pool.llm else None,
+        "per_case": actions,
+    }
+    title = "Decisions: new, known or a correction"
+    return Report("decisions", title, "python -m evals.decisions", _SAYS, values, _list_tables(figures, compared))
 
 
 def _number_repeated(sets: Sequence[PairCases]) -> list[PairCases]:
@@ -99,6 +106,10 @@ def _number_repeated(sets: Sequence[PairCases]) -> list[PairCases]:
     return renamed
 
 
+def _list_actions(cases: PairCases, outcomes: Sequence[DecisionOutcome]) -> dict[str, str]:
+    return {case.id: outcome.action for case, outcome in zip(cases.cases, outcomes, strict=True)}
+
+
 # ── asking the keeper ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -107,21 +118,21 @@ class _KeeperPool:
 
     def __init__(self, settings: Settings, embedder: Embedder, llm: LLM | None) -> None:
         self._settings = replace(settings, extract_provider="")
-        self._embedder = _CachingEmbedder(embedder)
+        self._embedder = CachingEmbedder(embedder, size=1_000_000)
         self.llm = llm or _load_model(settings, embedder)
         self.ways = (_RULES, _MODEL) if self.llm else (_RULES,)
 
-    def decided(self, cases: PairCases, way: str) -> list[DecisionOutcome]:
+    def decide(self, cases: PairCases, way: str) -> list[DecisionOutcome]:
         """Return the result of each case, in order."""
         behind = self.llm if way == _MODEL else None
-        self._embedder.prepare(text for case in cases.cases if not case.spoken for text in (*case.known, case.new))
-        spoken = [case for case in cases.cases if case.spoken]
-        stated = [case for case in cases.cases if not case.spoken]
-        outcomes = {case.id: outcome for case, outcome in self._decide_spoken(spoken, behind)}
-        outcomes |= {case.id: outcome for case, outcome in self._decide_stated(stated, _VerbatimLLM(behind))}
+        self._prepare(text for case in cases.cases if not case.is_message for text in (*case.known, case.new))
+        messages = [case for case in cases.cases if case.is_message]
+        facts = [case for case in cases.cases if not case.is_message]
+        outcomes = {case.id: outcome for case, outcome in self._decide_messages(messages, behind)}
+        outcomes |= {case.id: outcome for case, outcome in self._decide_facts(facts, _VerbatimLLM(behind))}
         return [outcomes[case.id] for case in cases.cases]
 
-    def _decide_stated(
+    def _decide_facts(
         self, cases: Sequence[PairCase], reader: _VerbatimLLM
     ) -> Iterator[tuple[PairCase, DecisionOutcome]]:
         for batch in _split_cases(cases):
@@ -131,27 +142,33 @@ class _KeeperPool:
                     known_ids = ids[first : first + len(case.known)]
                     first += len(case.known)
                     reader.fact = case.new
-                    done = keeper.extract(case.new, project=case.id, by="eval")
-                    yield case, _judge_outcome(case, known_ids, done)
+                    result = keeper.extract(case.new, project=case.id, by="eval")
+                    yield case, _judge_outcome(case, known_ids, result)
 
-    def _decide_spoken(self, cases: Sequence[PairCase], llm: LLM | None) -> Iterator[tuple[PairCase, DecisionOutcome]]:
+    def _decide_messages(
+        self, cases: Sequence[PairCase], llm: LLM | None
+    ) -> Iterator[tuple[PairCase, DecisionOutcome]]:
         for batch in _split_cases(cases):
             with self.holding([], llm=llm) as (keeper, _):
                 for case in batch:
                     known_ids = _find_added(_learn(keeper, case.known[0], case.id))
                     yield case, _judge_outcome(case, known_ids, _learn(keeper, case.new, case.id))
 
+    def _prepare(self, texts: Iterable[str]) -> None:
+        """Embed all uncached texts in one call."""
+        self._embedder.embed(sorted(set(texts)), "document")
+
     @contextmanager
     def holding(
         self, facts: Sequence[tuple[str, str]], *, llm: LLM | None = None
     ) -> Iterator[tuple[Keeper, list[int]]]:
         """Yield a keeper that holds these (project, text) facts, and their ids."""
-        self._embedder.prepare(text for _, text in facts)
+        self._prepare(text for _, text in facts)
         with TemporaryDirectory() as folder:
             settings = replace(self._settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
             with bootstrap.keeper(settings, embedder=self._embedder, llm=llm) as keeper:
-                done = keeper.add_all([Fact(text=text, project=name) for name, text in facts], dedup=False)
-                yield keeper, [change.memory_id for change in done]
+                changes = keeper.add_all([Fact(text=text, project=name) for name, text in facts], dedup=False)
+                yield keeper, [change.memory_id for change in changes]
 
 
 class _VerbatimLLM:
@@ -177,29 +194,6 @@ class _VerbatimLLM:
 
     def health_check(self) -> Health:
         return Health(True)
-
-
-class _CachingEmbedder:
-    """Embedder with a cache: every text is embedded once."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known: dict[tuple[str, str], Vector] = {}
-        self.signature, self.dimension, self.floor = embedder.signature, embedder.dimension, embedder.floor
-
-    def prepare(self, texts: Iterable[str]) -> None:
-        """Embed all uncached texts in one call."""
-        missing = sorted({text for text in texts if (text, "document") not in self._known})
-        if missing:
-            rows = self._embedder.embed(missing, "document")
-            self._known.update(((text, "document"), row) for text, row in zip(missing, rows, strict=True))
-
-    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-        missing = sorted({text for text in texts if (text, kind) not in self._known})
-        if missing:
-            rows = self._embedder.embed(missing, kind)
-            self._known.update(((text, kind), row) for text, row in zip(missing, rows, strict=True))
-        return np.array([self._known[text, kind] for text in texts], dtype=np.float32).reshape(-1, self.dimension)
 
 
 def _load_model(settings: Settings, embedder: Embedder) -> LLM | None:
@@ -229,82 +223,39 @@ def _learn(keeper: Keeper, text: str, project: str) -> LearningResult:
 # ── results of cases ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_added(done: LearningResult) -> list[int]:
+def _find_added(result: LearningResult) -> list[int]:
     """Return the added memories that are still live."""
     added = [
-        action["id"] if action["action"] == "add" else action["new_id"] for action in done.actions if _is_write(action)
+        action.get("new_id", action.get("id")) for action in result.actions if action["action"] in ("add", "update")
     ]
-    removed = {action["old_id"] for action in done.actions if action["action"] in ("update", "delete")}
+    removed = {action["old_id"] for action in result.actions if action["action"] in ("update", "delete")}
     return [memory_id for memory_id in added if memory_id not in removed]
 
 
-def _is_write(action: Mapping[str, Any]) -> bool:
-    return action["action"] in ("add", "update")
-
-
-def _judge_outcome(case: PairCase, known: Sequence[int], done: LearningResult) -> DecisionOutcome:
+def _judge_outcome(case: PairCase, known: Sequence[int], result: LearningResult) -> DecisionOutcome:
     """Return the result by its effect: a deletion counts as one even if a line remains that states it."""
-    removed = {action["old_id"] for action in done.actions if action["action"] in ("update", "delete")} & set(known)
-    repeated = {action["existing_id"] for action in done.actions if action["action"] == "noop"} & set(known)
-    is_added = bool(_find_added(done))
+    removed = {action["old_id"] for action in result.actions if action["action"] in ("update", "delete")} & set(known)
+    repeated = {action["existing_id"] for action in result.actions if action["action"] == "noop"} & set(known)
+    is_added, is_change = bool(_find_added(result)), case.expected in ("update", "delete")
     if removed:
-        action_given = "update" if is_added and case.wanted != "delete" else "delete"
+        action = "update" if is_added and case.expected != "delete" else "delete"
     else:
-        action_given = "add" if is_added else "noop" if repeated else _NONE
-    targets = set(known) if case.spoken else set(known[:1])
-    touched = removed or repeated
-    lost = case.wanted in ("update", "delete") and (action_given != case.wanted or not removed & targets)
-    others = set(known) - (targets if case.wanted in ("update", "delete") else set())
+        action = "add" if is_added else "noop" if repeated else _NONE
+    targets = set(known) if case.is_message else set(known[:1])
+    others = set(known) - (targets if is_change else set())
+    has_choice = bool(removed or repeated) and case.expected != "add" and len(known) > 1 and not case.is_message
     return DecisionOutcome(
-        action_given,
-        right_target=touched <= targets
-        if touched and case.wanted != "add" and len(known) > 1 and not case.spoken
-        else None,
-        lost=lost if case.wanted in ("update", "delete") else None,
+        action,
+        right_target=(removed or repeated) <= targets if has_choice else None,
+        lost=action != case.expected or not removed & targets if is_change else None,
         overwrote=bool(removed & others) if others else None,
-        merged=action_given == "noop" if case.wanted != "noop" else None,
+        merged=action == "noop" if case.expected != "noop" else None,
     )
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-
-@dataclass(frozen=True, slots=True)
-class _DecisionResults:
-    """Set of cases, with the results of each way."""
-
-    cases: PairCases
-    by: Mapping[str, Sequence[DecisionOutcome]]
-
-    @property
-    def wanted(self) -> list[str]:
-        return [case.wanted for case in self.cases.cases]
-
-    def values(self) -> dict[str, Any]:
-        figures: dict[str, Any] = {"cases": len(self.cases.cases), "wanted": _count_labels(self.wanted)}
-        figures |= {way: _compute_figures(self.wanted, outcomes) for way, outcomes in self.by.items()}
-        if _MODEL in self.by:
-            figures["difference"] = _compare_ways(self.wanted, self.by[_MODEL], self.by[_RULES])
-        return figures
-
-
-def _count_labels(labels: Sequence[str]) -> dict[str, int]:
-    return {label: list(labels).count(label) for label in _GIVEN if label in labels}
-
-
-def _compute_figures(expected: Sequence[str], outcomes: Sequence[DecisionOutcome]) -> dict[str, Any]:
-    actual = [outcome.given for outcome in outcomes]
-    rates = {name: _compute_rate(outcomes, name) for name in RATES}
-    return {
-        "macro_f1": macro_f1s(expected, actual).as_dict(),
-        **{name: None if rate is None else rate.as_dict() for name, rate in rates.items()},
-        "matrix": {
-            label: _count_labels([g for w, g in zip(expected, actual, strict=True) if w == label]) for label in ACTIONS
-        },
-    }
-
-
-_ASKED = {
+_RATES = {
     "target_accuracy": "right_target",
     "lost_updates": "lost",
     "false_overwrites": "overwrote",
@@ -312,27 +263,45 @@ _ASKED = {
 }
 
 
-def _compute_rate(outcomes: Sequence[DecisionOutcome], name: str) -> Figure | None:
-    """Return the rate over the cases to which it applies; None without such cases."""
-    values = [float(value) for outcome in outcomes if (value := getattr(outcome, _ASKED[name])) is not None]
-    return interval(values) if values else None
+def _compute_values(cases: PairCases, outcomes_by_way: Mapping[str, Sequence[DecisionOutcome]]) -> dict[str, Any]:
+    expected = [case.expected for case in cases.cases]
+    figures: dict[str, Any] = {"cases": len(expected), "wanted": _count_labels(expected)}
+    figures |= {way: _compute_figures(expected, outcomes) for way, outcomes in outcomes_by_way.items()}
+    if _MODEL in outcomes_by_way:
+        figures["difference"] = _compare_ways(expected, outcomes_by_way[_MODEL], outcomes_by_way[_RULES])
+    return figures
+
+
+def _count_labels(labels: Sequence[str]) -> dict[str, int]:
+    return {label: list(labels).count(label) for label in _OUTCOMES if label in labels}
+
+
+def _compute_figures(expected: Sequence[str], outcomes: Sequence[DecisionOutcome]) -> dict[str, Any]:
+    actual = [outcome.action for outcome in outcomes]
+    flags = {
+        name: [flag for outcome in outcomes if (flag := getattr(outcome, field)) is not None]
+        for name, field in _RATES.items()
+    }
+    return {
+        "macro_f1": macro_f1s(expected, actual),
+        **{name: rate(values) for name, values in flags.items()},
+        "matrix": {
+            label: _count_labels([got for want, got in zip(expected, actual, strict=True) if want == label])
+            for label in ACTIONS
+        },
+    }
 
 
 def _compare_ways(
     expected: Sequence[str], ours: Sequence[DecisionOutcome], theirs: Sequence[DecisionOutcome]
-) -> dict[str, Any]:
+) -> dict[str, Figure | None]:
     """Return the differences of two ways on the same cases, by paired bootstrap."""
-    differences: dict[str, Any] = {
-        "macro_f1": macro_f1s(
-            expected, [outcome.given for outcome in ours], [outcome.given for outcome in theirs]
-        ).as_dict()
-    }
-    for name in RATES:
-        pairs = [
-            (getattr(our, _ASKED[name]), getattr(their, _ASKED[name])) for our, their in zip(ours, theirs, strict=True)
-        ]
+    actions = [[outcome.action for outcome in outcomes] for outcomes in (ours, theirs)]
+    differences: dict[str, Figure | None] = {"macro_f1": macro_f1s(expected, *actions)}
+    for name, field in _RATES.items():
+        pairs = [(getattr(our, field), getattr(their, field)) for our, their in zip(ours, theirs, strict=True)]
         both = [(float(our), float(their)) for our, their in pairs if our is not None and their is not None]
-        differences[name] = difference(*map(list, zip(*both, strict=True))).as_dict() if both else None
+        differences[name] = difference(*map(list, zip(*both, strict=True))) if both else None
     return differences
 
 
@@ -363,7 +332,7 @@ def _f1(cells: Sequence[Sequence[str]], at: int, label: str, numbers: np.ndarray
     return np.asarray(np.divide(2.0 * both, either, out=np.zeros(len(numbers)), where=either > 0))
 
 
-# ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _SAYS = (
     "A statement adds a memory (add), replaces one (update), ends one (delete), or is known already (noop). The keeper"
@@ -373,76 +342,29 @@ _SAYS = (
     " after which the new value is missing or the old one is left. False overwrites: a valid memory was replaced or"
     " removed. False merges: a new fact was taken for known.",
 )
-
-
-def _report(
-    results: Sequence[_DecisionResults], compared: Sequence[duplicates.ComparedPairs], pool: _KeeperPool, command: str
-) -> Report:
-    values = {
-        "sets": {result.cases.name: result.values() for result in results},
-        "duplicates": {comparison.name: comparison.values() for comparison in compared},
-        "model": {"provider": pool.llm.provider_name, "model": pool.llm.model} if pool.llm else None,
-        "per_case": {result.cases.name: _list_actions(result) for result in results},
-    }
-    tables = [
-        _make_action_table(results),
-        *([_make_difference_table(results)] if pool.llm else []),
-        *duplicates.tables(compared),
-    ]
-    return Report(
-        "decisions",
-        "Decisions: new, known or a correction",
-        command,
-        _SAYS,
-        values,
-        tables,
-        duplicates.plots(compared),
-    )
-
-
-def _list_actions(result: _DecisionResults) -> dict[str, dict[str, str]]:
-    return {
-        way: {case.id: outcome.given for case, outcome in zip(result.cases.cases, outcomes, strict=True)}
-        for way, outcomes in result.by.items()
-    }
-
-
-_COLUMNS = (
-    Column("right target", "%"),
-    Column("lost updates", "%"),
-    Column("false overwrites", "%"),
-    Column("false merges", "%"),
-)
-
-
-def _make_action_table(results: Sequence[_DecisionResults]) -> Table:
-    rows: list[Sequence[Cell]] = []
-    for result in results:
-        for way, outcomes in result.by.items():
-            score = macro_f1s(result.wanted, [outcome.given for outcome in outcomes])
-            rates = [_compute_rate(outcomes, name) for name in RATES]
-            rows.append([result.cases.name, _WAYS[way], len(outcomes), score, *rates])
-    columns = (Column("cases"), Column("decided by"), Column("number"), Column("macro-F1", "%"), *_COLUMNS)
-    return Table("What became of what was said", columns, rows, _NOTE)
-
-
 _WAYS = {_RULES: "rules", _MODEL: "the model"}
+_FIGURES = {
+    "macro_f1": "macro-F1",
+    "target_accuracy": "right target",
+    "lost_updates": "lost updates",
+    "false_overwrites": "false overwrites",
+    "false_merges": "false merges",
+}
 _NOTE = "Macro-F1 covers those of add, update, delete and noop that occur as labels in the set."
 
 
-def _make_difference_table(results: Sequence[_DecisionResults]) -> Table:
-    rows: list[Sequence[Cell]] = []
-    for result in results:
-        differences = _compare_ways(result.wanted, result.by[_MODEL], result.by[_RULES])
-        rows.append(
-            [
-                result.cases.name,
-                *(Figure(**differences[name]) if differences[name] else None for name in ("macro_f1", *RATES)),
-            ]
-        )
-    columns = (
-        Column("cases"),
-        Column("macro-F1", "±%"),
-        *(Column(column.name, "±%") for column in _COLUMNS),
-    )
-    return Table("The model less the rules, on the same cases", columns, rows, "By paired bootstrap.")
+def _list_tables(sets: Mapping[str, Mapping[str, Any]], compared: Mapping[str, Mapping[str, Any]]) -> list[Table]:
+    rows: list[Sequence[Cell]] = [
+        [name, label, figures["cases"], *(figures[way][figure] for figure in _FIGURES)]
+        for name, figures in sets.items()
+        for way, label in _WAYS.items()
+        if way in figures
+    ]
+    shares = [Column(label, "%") for label in _FIGURES.values()]
+    columns = (Column("cases"), Column("decided by"), Column("number"), *shares)
+    tables = [Table("What became of what was said", columns, rows, _NOTE)]
+    if differences := {name: figures["difference"] for name, figures in sets.items() if "difference" in figures}:
+        signed = {name: Column(label, "±%") for name, label in _FIGURES.items()}
+        title = "The model less the rules, on the same cases"
+        tables.append(Table.of(title, "cases", signed, differences, "By paired bootstrap."))
+    return [*tables, *duplicates.list_tables(compared)]

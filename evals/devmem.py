@@ -2,15 +2,18 @@
 
     sessions ─ keeper.capture ─▶ facts (and episodes) ─ keeper.search ─▶ ten hits ─ compared with the truth ─▶ Report
 
-A hit answers a question if it carries the ground truth: at least 60 % of its content words, without their endings, and
-every number and name in it (`labelled_turns.carries`). A ground truth that spans several sessions may need several
-hits, so the ten hits are also taken together. Ground truths are worded freely: the share carried by any single message
+A hit answers a question if it states the ground truth: at least 60 % of its content words, without their endings, and
+every number and name in it (`statements.states_fact`). A ground truth that spans several sessions may need several
+hits, so the ten hits are also taken together. Ground truths are worded freely: the share stated by any single message
 of the sessions is an upper bound. Questions of the type abstention have no answer and are left out.
+
+    python -m evals.devmem FOLDER [--write FOLDER]
 """
 
 from __future__ import annotations
 
-import json
+import argparse
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +22,11 @@ from typing import Any
 
 from cofio import bootstrap
 from cofio.core import Keeper
-from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation.labelled_turns import CARRIED, carries
-from cofio.evaluation.metrics import Figure, interval
-from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.errors import CofioError, InvalidInput, NotFound
+from cofio.evaluation.jsonl import read_json
+from cofio.evaluation.metrics import mean, rate
+from cofio.evaluation.report import Column, Report, Table
+from cofio.evaluation.statements import MIN_SHARE, states_fact
 from cofio.ports import Embedder
 from cofio.settings import Settings
 
@@ -54,7 +58,7 @@ class DevMemOutcome:
     question: DevMemQuestion
     in_one: Mapping[str, bool]
     together: Mapping[str, bool]
-    said: bool  # a message of the sessions carries the answer
+    in_message: bool  # a message of the sessions states the answer
 
 
 def evaluate(
@@ -114,10 +118,7 @@ def _load_objects(folder: Path, name: str, fields: Sequence[str]) -> list[dict[s
     """Return the objects of all files in the folder with this word in their name."""
     objects: list[dict[str, Any]] = []
     for file in sorted(folder.glob(f"*{name}*.json")):
-        try:
-            rows = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"{file} is not JSON: {error}.", _SHAPE) from error
+        rows = read_json(file, _SHAPE)
         for row in rows if isinstance(rows, list) else [rows]:
             if missing := [field for field in fields if not isinstance(row, dict) or field not in row]:
                 raise InvalidInput(f"An object in {file} has no {missing[0]}.", _SHAPE)
@@ -162,65 +163,85 @@ def _split_exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[list[dic
 
 
 def ask(question: DevMemQuestion, keeper: Keeper, messages: Sequence[str]) -> DevMemOutcome:
-    """Search for a question among the facts, and among facts and episodes if the keeper has episodes."""
+    """Search for a question among the facts, and among facts and episodes."""
     facts = [(hit.score, hit.text) for hit in keeper.search(question.text, k=HITS)]
-    hits = {FACTS: facts}
-    if search := getattr(keeper, "search_episodes", None):
-        both = [*facts, *((hit.score, hit.text) for hit in search(question.text, k=HITS))]
-        hits[BOTH] = sorted(both, key=lambda hit: -hit[0])[:HITS]
-    texts = {name: [text for _, text in results] for name, results in hits.items()}
+    both = [*facts, *((hit.score, hit.text) for hit in keeper.search_episodes(question.text, k=HITS))]
+    texts = {
+        FACTS: [text for _, text in facts],
+        BOTH: [text for _, text in sorted(both, key=lambda hit: -hit[0])[:HITS]],
+    }
     return DevMemOutcome(
         question,
-        {name: any(carries(text, question.truth) for text in results) for name, results in texts.items()},
-        {name: carries(" ".join(results), question.truth) for name, results in texts.items()},
-        any(carries(text, question.truth) for text in messages),
+        {kind: any(states_fact(text, question.truth) for text in hits) for kind, hits in texts.items()},
+        {kind: states_fact(" ".join(hits), question.truth) for kind, hits in texts.items()},
+        any(states_fact(text, question.truth) for text in messages),
     )
 
 
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _compute_figures(outcomes: Sequence[DevMemOutcome]) -> dict[str, Any]:
+    figures: dict[str, Any] = {
+        kind: {
+            "one_hit": rate(outcome.in_one[kind] for outcome in outcomes),
+            "together": rate(outcome.together[kind] for outcome in outcomes),
+        }
+        for kind in (FACTS, BOTH)
+    }
+    return {"questions": len(outcomes), "said": mean([outcome.in_message for outcome in outcomes]), **figures}
+
+
 def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[DevMemOutcome]) -> Report:
     types = sorted({outcome.question.type for outcome in outcomes})
-    groups = {"all": list(outcomes)} | {
-        name: [outcome for outcome in outcomes if outcome.question.type == name] for name in types
+    whole = _compute_figures(outcomes)
+    by_type = {
+        name: _compute_figures([outcome for outcome in outcomes if outcome.question.type == name]) for name in types
     }
-    searched = list(outcomes[0].in_one)
-    figures = {name: {kind: _compute_figures(group, kind) for kind in searched} for name, group in groups.items()}
     values: dict[str, Any] = {
         "sessions": sessions,
-        "questions": len(outcomes),
         "memories": stored,
-        "said": sum(outcome.said for outcome in outcomes) / len(outcomes),
-        **{kind: _to_values(figures["all"][kind]) for kind in searched},
-        "by_type": {name: {kind: _to_values(figures[name][kind]) for kind in searched} for name in types},
+        **whole,
+        "by_type": by_type,
         "per_question": {outcome.question.id: outcome.in_one for outcome in outcomes},
     }
-    rows: list[list[Cell]] = [
-        [
-            name,
-            len(group),
-            sum(outcome.said for outcome in group) / len(group),
-            *(figure for kind in searched for figure in figures[name][kind]),
-        ]
-        for name, group in groups.items()
-    ]
-    columns = [Column("questions"), Column("asked"), Column("in one message", "%")]
-    columns += [Column(f"{kind}: {how}", "%") for kind in searched for how in ("one hit", "together")]
     says = (
         f"{sessions} coding sessions, captured in order without a language model into {stored} memories; then"
-        f" {len(outcomes)} questions with an answer. A hit answers if it has {CARRIED:.0%} of the content words"
+        f" {len(outcomes)} questions with an answer. A hit answers if it has {MIN_SHARE:.0%} of the content words"
         f" of the ground truth and all its numbers and names. One hit: one of the best {HITS} does; together: they do."
         " In one message: some message of the sessions does, which is the most that this rule allows.",
     )
-    command = f"cofio eval devmem {folder.name}"
-    return Report("devmem", "DevMemBench", command, says, values, [Table("Answers found", columns, rows)])
+    table = Table.of("Answers found", "questions", _COLUMNS, {"all": whole, **by_type})
+    return Report("devmem", "DevMemBench", f"python -m evals.devmem {folder.name}", says, values, [table])
 
 
-def _compute_figures(outcomes: Sequence[DevMemOutcome], kind: str) -> tuple[Figure, Figure]:
-    in_one = interval([float(outcome.in_one[kind]) for outcome in outcomes])
-    return in_one, interval([float(outcome.together[kind]) for outcome in outcomes])
+_COLUMNS = {
+    "questions": Column("asked"),
+    "said": Column("in one message", "%"),
+    **{
+        f"{kind}/{name}": Column(f"{kind}: {label}", "%")
+        for kind in (FACTS, BOTH)
+        for name, label in (("one_hit", "one hit"), ("together", "together"))
+    },
+}
 
 
-def _to_values(figures: tuple[Figure, Figure]) -> dict[str, Any]:
-    return {"one_hit": figures[0].as_dict(), "together": figures[1].as_dict()}
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the report; return 2 if the data is missing or malformed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the folder with the files of DevMemBench")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page and JSON here")
+    options = parser.parse_args(arguments)
+    try:
+        report = evaluate(options.folder)
+    except CofioError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(report.text())
+    for path in report.write(options.write) if options.write else ():
+        print(f"Wrote {path}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evals.decisions import duplicates
+from evals.decisions import measure as decisions
+from evals.decisions.__main__ import plot_duplicates
+from evals.decisions.pairs import Action, PairCase, PairCases, draw_sample, read
 
 from cofio import bootstrap
 from cofio.errors import InvalidInput, Misconfigured, NotFound
-from cofio.evaluation import decisions, duplicates
 from cofio.evaluation.metrics import macro_f1
-from cofio.evaluation.pairs import Action, PairCase, PairCases, read, sampled
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
 from tests.evaluation.fake_judges import ScriptedJudge
@@ -65,7 +67,7 @@ def write(tmp_path: Path, rows: list[Any], name: str = "made.jsonl") -> Path:
 
 
 def measured(cases: list[PairCase], settings: Settings, llm: ScriptedLLM | None = None) -> dict[str, Any]:
-    report = decisions.reported([PairCases("made", tuple(cases))], settings, llm, embedder=HashEmbedder())
+    report = decisions.evaluate_cases([PairCases("made", tuple(cases))], settings, llm, HashEmbedder())
     return report.as_dict()
 
 
@@ -74,11 +76,11 @@ def measured(cases: list[PairCase], settings: Settings, llm: ScriptedLLM | None 
 
 def test_pairs_of_facts_are_read_with_what_should_become_of_the_second(tmp_path: Path) -> None:
     cases = read(write(tmp_path, FACTS)).cases
-    assert [(case.id, case.wanted, case.what, case.spoken) for case in cases] == [
-        ("1", "noop", "duplicate", False),
-        ("2", "update", "contradiction", False),
-        ("3", "add", "unrelated", False),
-        ("4", "add", "related", False),
+    assert [(case.id, case.expected, case.is_message) for case in cases] == [
+        ("1", "noop", False),
+        ("2", "update", False),
+        ("3", "add", False),
+        ("4", "add", False),
     ]
     assert [case.known[0] for case in cases] == [row["a"] for row in FACTS]
     assert "We deploy with Fly.io" in cases[0].known[1:]
@@ -91,7 +93,7 @@ def test_a_line_separator_inside_a_text_ends_no_line(tmp_path: Path) -> None:
 
 def test_pairs_of_messages_are_read_too_and_stand_alone(tmp_path: Path) -> None:
     cases = read(write(tmp_path, MESSAGES)).cases
-    assert [(case.id, case.known, case.wanted, case.spoken) for case in cases] == [
+    assert [(case.id, case.known, case.expected, case.is_message) for case in cases] == [
         ("region", ("We use tabs for indentation.",), "update", True),
         ("2", ("How are you?",), "update", True),
     ]
@@ -101,7 +103,7 @@ def test_pairs_of_messages_are_read_too_and_stand_alone(tmp_path: Path) -> None:
     ("line", "told"),
     [
         ("{", "Line 2 of"),
-        ("[]", "it is list"),
+        ("[]", "it is a list"),
         ('{"a": "x", "b": "y"}', "there is no 'label'"),
         ('{"a": "x", "b": "y", "label": "same"}', "its label is 'same'"),
         ('{"old": "x", "new": "y", "relation": "duplicate"}', "its relation is 'duplicate'"),
@@ -117,7 +119,7 @@ def test_a_broken_line_is_named_with_what_is_wrong_and_what_to_give(tmp_path: Pa
     with pytest.raises(InvalidInput) as refused:
         read(write(tmp_path, [FACTS[0], line]))
     assert told in refused.value.message
-    assert refused.value.hint.startswith("Give ")
+    assert "Give " in refused.value.hint
 
 
 def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_memories_and_later_statements_are_read_with_their_label(tmp_path: Path)
         {"memory": "We use uv", "said": "is uv fast?", "label": "add"},
     ]
     cases = read(write(tmp_path, rows)).cases
-    assert [(case.known[0], case.new, case.wanted) for case in cases] == [
+    assert [(case.known[0], case.new, case.expected) for case in cases] == [
         (row["memory"], row["said"], wanted)
         for row, wanted in zip(rows, ("update", "delete", "noop", "add"), strict=True)
     ]
@@ -153,12 +155,12 @@ def test_memories_and_later_statements_are_read_with_their_label(tmp_path: Path)
 
 def test_a_sample_is_always_the_same_and_has_of_every_sort() -> None:
     labels: tuple[Action, ...] = ("add", "update", "delete", "noop")
-    cases = PairCases("made", tuple(PairCase(str(at), ("a",), "b", labels[at % 4], "x") for at in range(100)))
-    small = sampled(cases, 40)
-    assert small == sampled(cases, 40)
+    cases = PairCases("made", tuple(PairCase(str(at), ("a",), "b", labels[at % 4]) for at in range(100)))
+    small = draw_sample(cases, 40)
+    assert small == draw_sample(cases, 40)
     assert len(small.cases) == 40
-    assert {case.wanted for case in small.cases} == {"add", "update", "delete", "noop"}
-    assert sampled(small, 500) == small
+    assert {case.expected for case in small.cases} == {"add", "update", "delete", "noop"}
+    assert draw_sample(small, 500) == small
 
 
 # ── what became of it ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,11 +184,11 @@ def test_what_is_missed_is_a_lost_update_and_what_is_replaced_for_nothing_an_ove
     old = "The port of the web is 80"
     found = measured(
         [
-            PairCase("lost", (old, "Ann owns billing"), "Somebody told me that 81 it shall be", "update", ""),
-            PairCase("overwritten", (old, "Ann owns billing"), "The port of the web is now 82", "add", ""),
-            PairCase("merged", (old,), "The port of the web is 80", "update", ""),
-            PairCase("astray", ("Ann owns billing", old), "The port of the web is 83", "update", ""),
-            PairCase("fine", (old, "Ann owns billing"), "The port of the web is now 84", "update", ""),
+            PairCase("lost", (old, "Ann owns billing"), "Somebody told me that 81 it shall be", "update"),
+            PairCase("overwritten", (old, "Ann owns billing"), "The port of the web is now 82", "add"),
+            PairCase("merged", (old,), "The port of the web is 80", "update"),
+            PairCase("astray", ("Ann owns billing", old), "The port of the web is 83", "update"),
+            PairCase("fine", (old, "Ann owns billing"), "The port of the web is now 84", "update"),
         ],
         settings,
     )
@@ -201,7 +203,7 @@ def test_what_is_missed_is_a_lost_update_and_what_is_replaced_for_nothing_an_ove
 
 
 def test_a_withdrawal_is_one_also_where_a_line_stays_that_tells_of_it(settings: Settings) -> None:
-    found = measured([PairCase("gone", ("We use Kafka for events",), "We no longer use Kafka", "delete", "")], settings)
+    found = measured([PairCase("gone", ("We use Kafka for events",), "We no longer use Kafka", "delete")], settings)
     assert found["per_case"]["made"]["rules"] == {"gone": "delete"}
     assert found["sets"]["made"]["rules"]["lost_updates"]["value"] == 0.0
 
@@ -222,8 +224,8 @@ def test_a_model_decides_the_same_cases_and_the_difference_is_told(settings: Set
         return json.dumps({"decisions": [{"fact": "f1", "action": action, "memory": memory, "text": None}]})
 
     cases = [
-        PairCase("news", ("The web listens on port 80",), "Since Monday the web is at 81", "update", ""),
-        PairCase("kept", ("The web listens on port 80",), "The web needs a login", "add", ""),
+        PairCase("news", ("The web listens on port 80",), "Since Monday the web is at 81", "update"),
+        PairCase("kept", ("The web listens on port 80",), "The web needs a login", "add"),
     ]
     llm = ScriptedLLM([says("UPDATE", "m1"), says("DELETE", "m1")])
     found = measured(cases, settings, llm)
@@ -274,8 +276,9 @@ def test_what_passes_for_a_duplicate_is_counted_in_every_way(tmp_path: Path, set
         assert shares["leak"] == shares["others"] == 0.0
         assert shares["recall"] in (0.0, 0.5)
     assert found["recall_at_5_leak"]["cofio"]["value"] == 0.5
-    assert list(report.plots) == ["duplicates-made"]
-    assert report.plots["duplicates-made"].startswith("<svg")
+    plots = plot_duplicates(report.values["duplicates"])
+    assert list(plots) == ["duplicates-made"]
+    assert plots["duplicates-made"].startswith("<svg")
 
 
 def test_the_bar_is_the_lowest_that_lets_too_few_contradictions_pass() -> None:

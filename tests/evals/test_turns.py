@@ -9,29 +9,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evals.turns import labels, measure
+from evals.turns.labels import LabelledTurn
+from evals.turns.measure import TurnOutcome
 
 from cofio import bootstrap
 from cofio.errors import InvalidInput, NotFound, Unavailable
-from cofio.evaluation import labelled_turns, turns
-from cofio.evaluation.labelled_turns import LabelledTurn, carries
 from cofio.evaluation.report import Report
-from cofio.evaluation.turns import TurnOutcome
+from cofio.evaluation.statements import states_fact
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
 from tests.evaluation.fake_judges import ScriptedJudge
 
 FILE = Path(__file__).resolve().parents[2] / "evals" / "turns" / "turns.jsonl"
-SET = labelled_turns.read(FILE)
+SET = labels.read(FILE)
 
 # ── the set ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_there_are_enough_turns_and_no_label_is_rare() -> None:
-    labels = Counter(each.label for each in SET)
+    counts = Counter(each.label for each in SET)
     assert len(SET) >= 260
-    assert 0.40 <= labels["skip"] / len(SET) <= 0.50
-    assert 0.30 <= labels["store"] / len(SET) <= 0.40
-    assert 0.15 <= labels["update"] / len(SET) <= 0.25
+    assert 0.40 <= counts["skip"] / len(SET) <= 0.50
+    assert 0.30 <= counts["store"] / len(SET) <= 0.40
+    assert 0.15 <= counts["update"] / len(SET) <= 0.25
     assert sum(each.role == "assistant" for each in SET) >= 25
 
 
@@ -43,7 +44,7 @@ def test_ids_and_texts_are_there_once() -> None:
 
 def test_a_turn_says_what_its_label_asks_for() -> None:
     for turn in SET:
-        assert turn.split in labelled_turns.SPLITS, turn.id
+        assert turn.split in labels.SPLITS, turn.id
         assert turn.tags, turn.id
         assert all(re.fullmatch(r"[a-z][a-z-]+", tag) for tag in turn.tags), turn.id
         assert bool(turn.facts) is turn.is_news, turn.id
@@ -53,12 +54,12 @@ def test_a_turn_says_what_its_label_asks_for() -> None:
 
 
 def test_a_fact_is_worded_so_that_whoever_keeps_the_turn_has_kept_it() -> None:
-    lost = [turn.id for turn in SET for fact in turn.facts if not carries(turn.text, fact, turn.replaces)]
+    lost = [turn.id for turn in SET for fact in turn.facts if not states_fact(turn.text, fact, turn.replaces)]
     assert lost == []
 
 
 def test_the_halves_are_alike() -> None:
-    for label in labelled_turns.LABELS:
+    for label in labels.LABELS:
         halves = Counter(each.split for each in SET if each.label == label)
         assert abs(halves["dev"] - halves["test"]) <= 1, label
     for kind, whole in Counter((each.label, each.tags[0]) for each in SET).items():
@@ -104,7 +105,7 @@ def written(folder: Path, *lines: dict[str, Any] | str) -> Path:
 )
 def test_what_is_no_labelled_turn_is_refused_with_its_line(tmp_path: Path, line: dict[str, Any] | str) -> None:
     with pytest.raises(InvalidInput, match="Line 2 of") as refused:
-        labelled_turns.read(written(tmp_path, {"id": "a", "text": "hello", "label": "skip"}, line))
+        labels.read(written(tmp_path, {"id": "a", "text": "hello", "label": "skip"}, line))
     assert "one JSON object a line" in refused.value.hint
 
 
@@ -119,16 +120,16 @@ def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
         "before": [""],
     }
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(line).encode() + b"\r\n\r\n")
-    assert labelled_turns.read(path) == [LabelledTurn("1", "user", "We use ? tabs.", "store", ("We use tabs.",))]
+    assert labels.read(path) == [LabelledTurn("1", "user", "We use ? tabs.", "store", ("We use tabs.",))]
 
 
 def test_a_file_that_is_missing_empty_or_has_an_id_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        labelled_turns.read(tmp_path / "nowhere.jsonl")
+        labels.read(tmp_path / "nowhere.jsonl")
     with pytest.raises(InvalidInput, match="is empty"):
-        labelled_turns.read(written(tmp_path, ""))
-    with pytest.raises(InvalidInput, match="have the id 'a'"):
-        labelled_turns.read(written(tmp_path, *[{"id": "a", "text": text, "label": "skip"} for text in ("one", "two")]))
+        labels.read(written(tmp_path, ""))
+    with pytest.raises(InvalidInput, match="The id 'a' occurs twice"):
+        labels.read(written(tmp_path, *[{"id": "a", "text": text, "label": "skip"} for text in ("one", "two")]))
 
 
 # ── whether a text carries a fact ─────────────────────────────────────────────────────────────────────────────────────
@@ -145,7 +146,7 @@ def test_a_file_that_is_missing_empty_or_has_an_id_twice_is_refused(tmp_path: Pa
     ],
 )
 def test_a_text_carries_a_fact_in_other_words(text: str, fact: str) -> None:
-    assert carries(text, fact)
+    assert states_fact(text, fact)
 
 
 @pytest.mark.parametrize(
@@ -158,14 +159,14 @@ def test_a_text_carries_a_fact_in_other_words(text: str, fact: str) -> None:
     ],
 )
 def test_a_text_without_a_number_a_name_or_most_words_of_a_fact_does_not_carry_it(text: str, fact: str) -> None:
-    assert not carries(text, fact)
+    assert not states_fact(text, fact)
 
 
 def test_what_was_replaced_need_not_be_said_again() -> None:
     said, fact, old = "The limit is 25 MB", "The limit goes from 10 MB to 25 MB.", "The limit is 10 MB."
-    assert carries(said, fact, old)
-    assert not carries(said, fact)
-    assert not carries("The limit is 30 MB", fact, old)
+    assert states_fact(said, fact, old)
+    assert not states_fact(said, fact)
+    assert not states_fact("The limit is 30 MB", fact, old)
 
 
 # ── counting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,7 +177,7 @@ def outcome(
 ) -> TurnOutcome:
     facts = ("We use pnpm.",) if label != "skip" else ()
     turn = LabelledTurn(id="", role="user", text="", label=label, facts=facts)
-    return TurnOutcome(turn, read=read, passed=passed, given=given, stored=stored, **about)
+    return TurnOutcome(turn, read=read, passed=passed, label=given, stored=stored, **about)
 
 
 def test_precision_and_recall_are_of_what_was_kept_and_of_what_should_be() -> None:
@@ -188,14 +189,14 @@ def test_precision_and_recall_are_of_what_was_kept_and_of_what_should_be() -> No
         outcome("skip", "store", read=True),
         outcome("skip", "skip"),
     ]
-    figures = turns.kept_or_not(told, lambda each: each.read)
+    figures = measure.kept_or_not(told, lambda each: each.read)
     assert [round(figures[name].value, 3) for name in ("precision", "recall", "f1")] == [0.667, 0.5, 0.571]
     assert all(0 <= figure.low <= figure.value <= figure.high <= 1 for figure in figures.values())
 
 
 def test_macro_f1_is_the_mean_over_the_labels_that_are_wanted() -> None:
     told = [outcome("store", "store"), outcome("store", "skip"), outcome("skip", "skip"), outcome("skip", "skip")]
-    figures = turns.of_labels(told)
+    figures = measure.of_labels(told)
     assert figures["accuracy"].value == 0.75
     assert figures["macro_f1"].value == pytest.approx((2 / 3 + 4 / 5) / 2)
 
@@ -205,7 +206,7 @@ def test_facts_are_counted_each_and_parts_of_one_count_as_told() -> None:
         "", "user", "", "store", facts=("The API is at v3; v2 is switched off in May.", "Ann owns billing.")
     )
     parts = ("The API is at v3", "v2 is switched off in May", "The build is red")
-    figures = turns.of_facts([TurnOutcome(turn, read=True, passed=True, given="store", stored=parts)])
+    figures = measure.of_facts([TurnOutcome(turn, read=True, passed=True, label="store", stored=parts)])
     assert (figures["precision"].value, figures["recall"].value) == (pytest.approx(2 / 3), 0.5)
 
 
@@ -216,13 +217,13 @@ def test_an_update_that_was_missed_counts_as_wrong_and_other_turns_do_not_count(
         outcome("store", "store"),
         outcome("skip", "skip"),
     ]
-    assert turns.of_targets(told).value == 0.5
+    assert measure.of_targets(told).value == 0.5
 
 
 def test_nothing_to_count_is_no_error() -> None:
-    assert turns.kept_or_not([], lambda each: each.read)["f1"].value == 0.0
-    assert turns.of_targets([outcome("skip", "skip")]).value == 0.0
-    assert turns.of_facts([outcome("skip", "skip")])["precision"].value == 0.0
+    assert measure.kept_or_not([], lambda each: each.read)["f1"].value == 0.0
+    assert measure.of_targets([outcome("skip", "skip")]).value == 0.0
+    assert measure.of_facts([outcome("skip", "skip")])["precision"].value == 0.0
 
 
 # ── the whole way ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -243,7 +244,7 @@ SAID = (
 
 def measured(folder: Path, **about: Any) -> Report:
     settings = Settings.load({"home": str(folder / "home"), "store": f"sqlite://{folder}/mine.db"}, environ={})
-    return turns.evaluate(written(folder, *SAID), settings, embedder=HashEmbedder(), **about)
+    return measure.evaluate(written(folder, *SAID), settings, embedder=HashEmbedder(), **about)
 
 
 @pytest.fixture
@@ -295,7 +296,7 @@ def test_with_a_model_the_same_turns_are_measured_again_and_what_it_could_not_be
     said = [{"id": name, "text": fact, "label": "store", "facts": [fact], "split": "dev"} for name in ("told", "down")]
     llm = ScriptedLLM([json.dumps([{"fact": fact, "text": fact}]), Unavailable("It is down.")], reconciles=False)
     settings = Settings.load({"home": str(tmp_path / "home")}, environ={})
-    report = turns.evaluate(written(tmp_path, *said), settings, llm, embedder=HashEmbedder())
+    report = measure.evaluate(written(tmp_path, *said), settings, llm, embedder=HashEmbedder())
     told = report.as_dict()["with_model"]
     assert told["per_turn"] == {"told": "store", "down": "skip"}
     assert (told["failed"], told["facts"]["recall"]["value"]) == (1, 0.5)

@@ -22,13 +22,14 @@ import numpy.typing as npt
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, Unavailable, Unreadable
-from cofio.evaluation.labelled_turns import CARRIED, LABELS, SPLITS, LabelledTurn, carries, read
 from cofio.evaluation.metrics import DRAWS, SEED, Figure
 from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.evaluation.statements import MIN_SHARE, states_fact
 from cofio.models.exchange import LearningResult
 from cofio.models.memory import Fact
 from cofio.ports import LLM, Embedder
 from cofio.settings import Settings
+from evals.turns.labels import LABELS, SPLITS, LabelledTurn, read
 
 Sums: TypeAlias = npt.NDArray[np.float64]
 Figures: TypeAlias = Mapping[str, Figure]
@@ -42,7 +43,7 @@ class TurnOutcome:
     turn: LabelledTurn
     read: bool  # the patterns found a fact
     passed: bool  # the gate did not skip it
-    given: str  # the label that corresponds to the actions
+    label: str  # the one that corresponds to the actions
     stored: tuple[str, ...] = ()  # texts of the new memories
     right_target: bool = False  # the replaced memory and the new fact are as labelled
     overwrote: bool = False  # a valid memory was archived
@@ -73,8 +74,8 @@ def evaluate(
     def step(so_far: int) -> None:
         progress(so_far, ways * len(turns))
 
-    alone = learned(turns, replace(settings, extract_provider=""), embedder, step=step)
-    with_llm = learned(turns, settings, embedder, llm, lambda so_far: step(len(turns) + so_far)) if ways == 2 else []
+    alone = learn(turns, replace(settings, extract_provider=""), embedder, step=step)
+    with_llm = learn(turns, settings, embedder, llm, lambda so_far: step(len(turns) + so_far)) if ways == 2 else []
     about = {"embedder": embedder.signature, "model": _name_model(settings, llm)}
     return _report(file, split, alone, with_llm, about)
 
@@ -84,7 +85,7 @@ def _name_model(settings: Settings, llm: LLM | None) -> str:
     return llm.model if llm else " ".join(filter(None, (settings.extract_provider, settings.extract_model)))
 
 
-def learned(
+def learn(
     turns: Iterable[LabelledTurn],
     settings: Settings,
     embedder: Embedder,
@@ -95,8 +96,8 @@ def learned(
     outcomes = []
     for turn in turns:
         with TemporaryDirectory() as folder:
-            own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/turn.db")
-            with bootstrap.keeper(own, embedder=embedder, llm=llm) as keeper:
+            temporary = replace(settings, home=Path(folder), store=f"sqlite://{folder}/turn.db")
+            with bootstrap.keeper(temporary, embedder=embedder, llm=llm) as keeper:
                 outcomes.append(_learn_turn(turn, keeper))
         step(len(outcomes))
     return outcomes
@@ -107,7 +108,7 @@ def _learn_turn(turn: LabelledTurn, keeper: Keeper) -> TurnOutcome:
     try:
         result = keeper.learn([{"role": turn.role, "content": turn.text}])
     except (Unavailable, Unreadable) as error:  # the model is down, or its reply is unusable
-        return TurnOutcome(turn, read=False, passed=False, given="skip", failed=str(error))
+        return TurnOutcome(turn, read=False, passed=False, label="skip", failed=str(error))
     live = {item.id: item.text for item in keeper.list(limit=200).memories}
     gone = {text for memory, text in zip(known_ids, turn.before, strict=True) if memory not in live}
     stored = tuple(text for memory, text in live.items() if memory not in known_ids)
@@ -115,7 +116,7 @@ def _learn_turn(turn: LabelledTurn, keeper: Keeper) -> TurnOutcome:
         turn,
         read=any(sentence.way == "pattern" for sentence in result.sentences),
         passed=any(sentence.way != "skip" for sentence in result.sentences),
-        given=_to_label(result),
+        label=_to_label(result),
         stored=stored,
         right_target=gone == {turn.replaces} and _states_facts(turn, stored),
         overwrote=bool(gone - {turn.replaces}),
@@ -124,7 +125,7 @@ def _learn_turn(turn: LabelledTurn, keeper: Keeper) -> TurnOutcome:
 
 def _states_facts(turn: LabelledTurn, stored: Sequence[str]) -> bool:
     """Return whether the stored texts together state every fact of the turn."""
-    return all(carries(" ".join(stored), fact, turn.replaces) for fact in turn.facts)
+    return all(states_fact(" ".join(stored), fact, turn.replaces) for fact in turn.facts)
 
 
 def _to_label(result: LearningResult) -> str:
@@ -152,21 +153,21 @@ def of_facts(outcomes: Sequence[TurnOutcome]) -> Figures:
     for outcome in outcomes:
         stored = " ".join(outcome.stored)
         right = [text for text in outcome.stored if _is_meant(text, outcome.turn)]
-        stated = [fact for fact in outcome.turn.facts if carries(stored, fact, outcome.turn.replaces)]
+        stated = [fact for fact in outcome.turn.facts if states_fact(stored, fact, outcome.turn.replaces)]
         rows.append((len(right), len(outcome.stored), len(stated), len(outcome.turn.facts)))
     return {name: _bootstrap(rows, of) for name, of in _OF_FACTS.items()}
 
 
 def of_labels(outcomes: Sequence[TurnOutcome]) -> Figures:
     """Return the accuracy of the labels, and their macro-F1."""
-    right = [(outcome.given == outcome.turn.label, True) for outcome in outcomes]
+    right = [(outcome.label == outcome.turn.label, True) for outcome in outcomes]
     return {"accuracy": _bootstrap(right, _first_of_second), "macro_f1": _bootstrap(_by_label(outcomes), _macro)}
 
 
 def of_targets(outcomes: Sequence[TurnOutcome]) -> Figure:
     """Return the share of updates in which exactly the labelled memory was replaced, by the new fact."""
     rows = [
-        (outcome.right_target and outcome.given == "update", True)
+        (outcome.right_target and outcome.label == "update", True)
         for outcome in outcomes
         if outcome.turn.label == "update"
     ]
@@ -175,17 +176,17 @@ def of_targets(outcomes: Sequence[TurnOutcome]) -> Figure:
 
 def _is_meant(text: str, turn: LabelledTurn) -> bool:
     """Return whether a text states one of the facts, or a part of them."""
-    part = bool(turn.facts) and carries(" ".join(turn.facts), text)
-    return part or any(carries(text, fact, turn.replaces) for fact in turn.facts)
+    part = bool(turn.facts) and states_fact(" ".join(turn.facts), text)
+    return part or any(states_fact(text, fact, turn.replaces) for fact in turn.facts)
 
 
 def _by_label(outcomes: Sequence[TurnOutcome]) -> list[list[bool]]:
-    """Return one row per turn: for each label whether it was rightly given, given, and wanted."""
+    """Return one row per turn: for each label whether it is the right result, the result, and expected."""
     return [
         [
             value
             for label in LABELS
-            for value in (o.given == o.turn.label == label, o.given == label, o.turn.label == label)
+            for value in (o.label == o.turn.label == label, o.label == label, o.turn.label == label)
         ]
         for o in outcomes
     ]
@@ -268,7 +269,7 @@ def _report(
             role: _compute_figures(group) for role, group in _group_by(alone, lambda turn: (turn.role,)).items()
         },
         "by_tag": {tag: _count_tag(group) for tag, group in _group_by(alone, lambda turn: turn.tags).items()},
-        "per_turn": {outcome.turn.id: outcome.given for outcome in alone},
+        "per_turn": {outcome.turn.id: outcome.label for outcome in alone},
         "per_turn_ways": {outcome.turn.id: _name_way(outcome) for outcome in alone},
         "with_model": _measure_model(with_llm),
     }
@@ -276,7 +277,7 @@ def _report(
     return Report(
         name="turns",
         title="Turns, labelled by hand",
-        command=f"cofio eval turns {file.name}" + (f" --split {split}" if split else ""),
+        command=f"python -m evals.turns {file.name}" + (f" --split {split}" if split else ""),
         says=_SAYS,
         values=values,
         tables=[*tables, _tag_table(alone)],
@@ -317,7 +318,7 @@ def _measure_model(outcomes: Sequence[TurnOutcome]) -> dict[str, Any] | None:
     return {
         **_measure_pipeline(outcomes),
         "failed": failed,
-        "per_turn": {outcome.turn.id: outcome.given for outcome in outcomes},
+        "per_turn": {outcome.turn.id: outcome.label for outcome in outcomes},
     }
 
 
@@ -329,13 +330,13 @@ def _count_tag(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
         "patterns": sum(outcome.read for outcome in outcomes),
         "gate": sum(outcome.passed for outcome in outcomes),
         "kept": sum(_is_kept(outcome) for outcome in outcomes),
-        "label_accuracy": sum(outcome.given == outcome.turn.label for outcome in outcomes) / len(outcomes),
+        "label_accuracy": sum(outcome.label == outcome.turn.label for outcome in outcomes) / len(outcomes),
     }
 
 
 def _count_confusion(outcomes: Sequence[TurnOutcome]) -> dict[str, dict[str, int]]:
-    """Return how often each label was given, by the expected label."""
-    pairs = [(outcome.turn.label, outcome.given) for outcome in outcomes]
+    """Return how often each label resulted, by the expected label."""
+    pairs = [(outcome.turn.label, outcome.label) for outcome in outcomes]
     return {expected: {actual: pairs.count((expected, actual)) for actual in LABELS} for expected in LABELS}
 
 
@@ -354,7 +355,7 @@ def _filter_split(outcomes: Sequence[TurnOutcome], split: str) -> list[TurnOutco
 
 
 def _is_kept(outcome: TurnOutcome) -> bool:
-    return outcome.given != "skip"
+    return outcome.label != "skip"
 
 
 def _name_way(outcome: TurnOutcome) -> str:
@@ -409,8 +410,8 @@ def _pipeline_table(splits: Mapping[str, Sequence[TurnOutcome]], with_llm: Seque
         ),
         rows,
         "An update is right if exactly the labelled memory was replaced, by the new fact; a missed one is wrong. A"
-        f" text states a fact if it has {CARRIED:.0%} of its content words and all its numbers and names, except those"
-        " of the fact that it replaces.",
+        f" text states a fact if it has {MIN_SHARE:.0%} of its content words and all its numbers and names, except"
+        " those of the fact that it replaces.",
     )
 
 

@@ -6,8 +6,7 @@ accepts duplicates and rejects contradictions: a contradiction taken for a dupli
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -15,11 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cofio.core import Keeper
-from cofio.evaluation.metrics import DRAWS, SEED, Figure, interval
-from cofio.evaluation.pairs import PairCase, PairCases
-from cofio.evaluation.plots import COLOURS, Curve, linear
+from cofio.evaluation.metrics import DRAWS, SEED, Figure, rate
 from cofio.evaluation.report import Cell, Column, Table
 from cofio.models.memory import Fact
+from evals.decisions.pairs import PairCase, PairCases
 
 Holding: TypeAlias = Callable[[Sequence[tuple[str, str]]], AbstractContextManager[tuple[Keeper, list[int]]]]
 _Row: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -27,7 +25,6 @@ _Row: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 LEAK = 0.05  # share of the contradictions
 _AT_ONCE = 250  # pairs that share a store
 _HALVINGS = 7  # bisection steps: to better than 0.01
-_FURTHEST = 0.25  # maximum leak in the plots
 _STEPS = tuple(step / 50 for step in range(1, 51))
 #: Operations that detect duplicates, each at its default.
 WAYS = {"add": "adding it", "is_novel": "asking whether it is new", "dedup": "looking for duplicates"}
@@ -37,61 +34,22 @@ WAYS = {"add": "adding it", "is_novel": "asking whether it is new", "dedup": "lo
 class DuplicatePair:
     """Cosine of the two texts, and the operations that take them for one."""
 
-    wanted: str
+    expected: str
     cosine: float
-    checked: float  # the highest threshold at which cofio's check takes them for one; 0 if there is none
-    taken: frozenset[str]  # names of the operations
+    check: float  # the highest threshold at which cofio's check takes them for one; 0 if there is none
+    operations: frozenset[str]  # of WAYS
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedPairs:
-    """Pairs of a set."""
-
-    name: str
-    pairs: Sequence[DuplicatePair]
-
-    def scores(self, by: str) -> tuple[_Row, _Row]:
-        """Return the scores of the duplicates and of the contradictions."""
-        same = [getattr(pair, by) for pair in self.pairs if pair.wanted == "noop"]
-        against = [getattr(pair, by) for pair in self.pairs if pair.wanted in _AGAINST]
-        return np.array(same, float), np.array(against, float)
-
-    def share(self, way: str, labels: Sequence[str]) -> Figure | None:
-        """Return the share of the pairs with these labels that the operation takes for duplicates."""
-        flags = [float(way in pair.taken) for pair in self.pairs if pair.wanted in labels]
-        return interval(flags) if flags else None
-
-    def values(self) -> dict[str, Any]:
-        """Return the figures as plain values."""
-        own, alone, gained = at_leak(self.scores("checked"), self.scores("cosine"))
-        defaults = {way: {part: self.share(way, labels) for part, labels in _PARTS.items()} for way in WAYS}
-        return {
-            "pairs": len(self.pairs),
-            "recall_at_5_leak": {
-                "cosine": alone.as_dict(), "cofio": own.as_dict(), "difference": gained.as_dict(),
-            },
-            "defaults": {
-                way: {part: figure and figure.as_dict() for part, figure in shares.items()}
-                for way, shares in defaults.items()
-            },
-            "curve": {by: curve(self.scores(by)) for by in ("cosine", "checked")},
-        }  # fmt: skip
-
-
-_AGAINST = ("update", "delete")
-_PARTS = {"recall": ("noop",), "leak": _AGAINST, "others": ("add",)}
-
-
-def compared(cases: PairCases, holding: Holding) -> list[ComparedPairs]:
+def compare(cases: PairCases, holding: Holding) -> list[DuplicatePair]:
     """Return the results for all pairs of facts; empty unless the set has duplicates and contradictions."""
-    fact_cases = [case for case in cases.cases if not case.spoken]
-    labels = {case.wanted for case in fact_cases}
-    if "noop" not in labels or not labels & {*_AGAINST}:
+    fact_cases = [case for case in cases.cases if not case.is_message]
+    actions = {case.expected for case in fact_cases}
+    if "noop" not in actions or not actions & {*_CHANGES}:
         return []
     pairs: list[DuplicatePair] = []
     for start in range(0, len(fact_cases), _AT_ONCE):
         pairs += _compare_pairs(fact_cases[start : start + _AT_ONCE], holding)
-    return [ComparedPairs(cases.name, pairs)]
+    return pairs
 
 
 def _compare_pairs(cases: Sequence[PairCase], holding: Holding) -> list[DuplicatePair]:
@@ -106,8 +64,8 @@ def _compare_pairs(cases: Sequence[PairCase], holding: Holding) -> list[Duplicat
     pairs = []
     for place, case in enumerate(cases):
         ways = {"add": added[place].action == "noop", "is_novel": not novelty[place].novel, "dedup": repeated[place]}
-        taken = frozenset(way for way, is_taken in ways.items() if is_taken)
-        pairs.append(DuplicatePair(case.wanted, *near[place], taken))
+        operations = frozenset(way for way, is_duplicate in ways.items() if is_duplicate)
+        pairs.append(DuplicatePair(case.expected, *near[place], operations))
     return pairs
 
 
@@ -130,6 +88,35 @@ def _measure_nearness(keeper: Keeper, case: PairCase) -> tuple[float, float]:
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_CHANGES = ("update", "delete")
+_PARTS = {"recall": ("noop",), "leak": _CHANGES, "others": ("add",)}  # expected actions
+
+
+def compute_values(pairs: Sequence[DuplicatePair]) -> dict[str, Any]:
+    """Return the figures of the pairs of a set."""
+    cosine, check = (
+        (_get_scores(pairs, by, ("noop",)), _get_scores(pairs, by, _CHANGES)) for by in ("cosine", "check")
+    )
+    recalls = zip(("cofio", "cosine", "difference"), at_leak(check, cosine), strict=True)
+    return {
+        "pairs": len(pairs),
+        "duplicates": len(cosine[0]),
+        "contradictions": len(cosine[1]),
+        "recall_at_5_leak": dict(recalls),
+        "defaults": {
+            way: {
+                part: rate(way in pair.operations for pair in pairs if pair.expected in actions)
+                for part, actions in _PARTS.items()
+            }
+            for way in WAYS
+        },
+        "curve": {"cosine": curve(cosine), "checked": curve(check)},
+    }
+
+
+def _get_scores(pairs: Sequence[DuplicatePair], by: str, actions: Sequence[str]) -> _Row:
+    return np.array([getattr(pair, by) for pair in pairs if pair.expected in actions], float)
 
 
 def at_leak(ours: tuple[_Row, _Row], theirs: tuple[_Row, _Row], leak: float = LEAK) -> tuple[Figure, Figure, Figure]:
@@ -173,62 +160,35 @@ def curve(scores: tuple[_Row, _Row]) -> list[dict[str, float]]:
     ]
 
 
-# ── tables and plots ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_LEAK_COLUMNS = {
+    "duplicates": Column("duplicates"),
+    "contradictions": Column("contradictions"),
+    "recall_at_5_leak/cosine": Column("nearness alone", "%"),
+    "recall_at_5_leak/cofio": Column("cofio's check", "%"),
+    "recall_at_5_leak/difference": Column("difference", "±%"),
+}
+_DEFAULT_COLUMNS = (Column("duplicates", "%"), Column("contradictions", "%"), Column("others", "%"))
 
 
-def tables(compared: Sequence[ComparedPairs]) -> list[Table]:
-    """Return the tables at the fixed leak and at the defaults."""
+def list_tables(compared: Mapping[str, Mapping[str, Any]]) -> list[Table]:
+    """Return the tables at the fixed leak and at the defaults, for the figures of each set."""
     if not compared:
         return []
-    at_bar: list[Sequence[Cell]] = []
-    at_defaults: list[Sequence[Cell]] = []
-    for result in compared:
-        own, alone, gained = at_leak(result.scores("checked"), result.scores("cosine"))
-        same, against = (len(row) for row in result.scores("cosine"))
-        at_bar.append([result.name, same, against, alone, own, gained])
-        at_defaults += [
-            [result.name, label, *(result.share(way, _PARTS[part]) for part in _PARTS)] for way, label in WAYS.items()
-        ]
+    title = "Duplicates found while at most 5 % of the contradictions pass for one"
+    note = "The threshold is the lowest that keeps the leak; the difference is by paired bootstrap."
+    rows: list[Sequence[Cell]] = [
+        [name, label, *figures["defaults"][way].values()]
+        for name, figures in compared.items()
+        for way, label in WAYS.items()
+    ]
     return [
-        Table(
-            "Duplicates found while at most 5 % of the contradictions pass for one",
-            (
-                Column("cases"), Column("duplicates"), Column("contradictions"), Column("nearness alone", "%"),
-                Column("cofio's check", "%"), Column("difference", "±%"),
-            ),
-            at_bar,
-            "The threshold is the lowest that keeps the leak; the difference is by paired bootstrap.",
-        ),
+        Table.of(title, "cases", _LEAK_COLUMNS, compared, note),
         Table(
             "What passes for a duplicate at the defaults",
-            (
-                Column("cases"), Column("when"), Column("duplicates", "%"), Column("contradictions", "%"),
-                Column("others", "%"),
-            ),
-            at_defaults,
+            (Column("cases"), Column("when"), *_DEFAULT_COLUMNS),
+            rows,
             "Of the duplicates as many as possible should pass, of all else nothing.",
         ),
-    ]  # fmt: skip
-
-
-def plots(compared: Sequence[ComparedPairs]) -> dict[str, str]:
-    """Return one plot per set: duplicates found against contradictions accepted."""
-    return {"duplicates-" + re.sub(r"[^\w-]+", "-", result.name): _plot(result) for result in compared}
-
-
-def _plot(compared: ComparedPairs) -> str:
-    lines = []
-    for colour, by, name, dashed in (
-        (COLOURS[7], "cosine", "nearness alone", True),
-        (COLOURS[0], "checked", "cofio's check", False),
-    ):
-        points = [
-            (point["leak"], point["recall"]) for point in curve(compared.scores(by)) if point["leak"] <= _FURTHEST
-        ]
-        lines.append(Curve(name, colour, list(dict.fromkeys(points)), dashed))
-    for colour, (way, label) in zip(COLOURS[1:], WAYS.items(), strict=False):
-        recall, leak = compared.share(way, _PARTS["recall"]), compared.share(way, _PARTS["leak"])
-        if recall and leak and leak.value <= _FURTHEST:
-            lines.append(Curve(label, colour, [(leak.value, recall.value)]))
-    title = f"Duplicates found against contradictions let through: {compared.name}"
-    return linear(title, "contradictions that pass", "duplicates found", lines, within=(0.0, _FURTHEST, 0.0, 1.0))
+    ]

@@ -1,4 +1,4 @@
-"""DevMemBench: sessions are captured in order, and answers looked for among the hits."""
+"""DevMemBench: sessions are captured in order, and answers are searched for in the hits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation import devmem
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
+from evals import devmem
 from tests.evaluation.fake_judges import ScriptedJudge
 
 STACK, PORT = "we use FastAPI with Postgres", "the staging port is 9090"
@@ -44,17 +44,17 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    about = (0.95, "technology", "project")
-    monkeypatch.setattr(bootstrap, "_judge", lambda _: ScriptedJudge({STACK: about, PORT: about}))
+    labels = (0.95, "technology", "project")
+    monkeypatch.setattr(bootstrap, "_judge", lambda _: ScriptedJudge({STACK: labels, PORT: labels}))
     return Settings.load({"home": tmp_path / "home"}, {})
 
 
-def measured(folder: Path, settings: Settings) -> Any:
+def measure(folder: Path, settings: Settings) -> Any:
     return devmem.evaluate(folder, settings, embedder=HashEmbedder()).values
 
 
-def test_answers_are_looked_for_in_one_hit_and_in_all_together(folder: Path, settings: Settings) -> None:
-    figures = measured(folder, settings)
+def test_answers_are_counted_in_single_hits_and_in_all_hits(folder: Path, settings: Settings) -> None:
+    figures = measure(folder, settings)
     assert (figures["sessions"], figures["questions"], figures["memories"]) == (2, 3, 2)
     assert figures["per_question"] == {
         "Q1": {"facts": True, "facts and episodes": True},
@@ -67,30 +67,28 @@ def test_answers_are_looked_for_in_one_hit_and_in_all_together(folder: Path, set
     assert set(figures["by_type"]) == {"tech-stack", "architecture"}
 
 
-def test_episodes_are_searched_where_the_keeper_has_them(
-    folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_episodes_are_searched(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     def search_episodes(_self: Keeper, _query: str, *, k: int) -> list[SimpleNamespace]:
         return [SimpleNamespace(score=1.0, text="The queue is RabbitMQ")][:k]
 
     monkeypatch.setattr(Keeper, "search_episodes", search_episodes, raising=False)
-    figures = measured(folder, settings)
+    figures = measure(folder, settings)
     assert figures["per_question"]["Q2"] == {"facts": False, "facts and episodes": True}
     assert figures["facts and episodes"]["one_hit"]["value"] > figures["facts"]["one_hit"]["value"]
 
 
-def test_sessions_are_read_in_the_order_of_their_dates(folder: Path) -> None:
+def test_sessions_are_ordered_by_date(folder: Path) -> None:
     sessions, questions = devmem.read(folder)
     assert [session["sessionId"] for session in sessions] == ["S1", "S2"]
     assert [question.id for question in questions] == ["Q1", "Q2", "Q4"]
 
 
-def test_missing_and_wrong_files_are_reported(folder: Path, settings: Settings) -> None:
+def test_missing_and_invalid_files_are_reported(folder: Path, settings: Settings) -> None:
     with pytest.raises(NotFound, match="There is no folder"):
-        measured(folder / "none", settings)
+        measure(folder / "none", settings)
     (folder / "bench-sessions.json").write_text("[{}]", encoding="utf-8")
     with pytest.raises(InvalidInput, match="has no sessionId"):
-        measured(folder, settings)
+        measure(folder, settings)
     (folder / "bench-sessions.json").unlink()
     with pytest.raises(NotFound, match="has no sessions"):
-        measured(folder, settings)
+        measure(folder, settings)

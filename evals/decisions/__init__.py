@@ -1,0 +1,1 @@
+"""Decisions on labelled pairs: new, known or a correction."""
