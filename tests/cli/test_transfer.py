@@ -101,7 +101,7 @@ def test_a_field_that_no_fact_has_is_named(cofio: Cofio, tmp_path: Path) -> None
 def test_an_export_keeps_its_own_projects(cofio: Cofio, other: Cofio, tmp_path: Path) -> None:
     file = tmp_path / "memories.jsonl"
     cofio.lines("export", str(file))
-    assert "Leave out: project" in other("import", str(file), "--project", "acme").stderr
+    assert "Omit: project" in other("import", str(file), "--project", "acme").stderr
 
 
 def test_another_tool_s_memories_are_known_by_their_look(cofio: Cofio, tmp_path: Path) -> None:
