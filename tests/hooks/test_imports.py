@@ -58,7 +58,7 @@ def test_a_fallback_gives_as_many_memories_as_recall_does() -> None:
 
 
 def test_what_stands_before_a_command_is_the_same_to_both_readers_of_the_command_line() -> None:
-    assert __main__._OPTIONS == runner._OPTIONS == tuple(name for name, _ in shared_options._WHERE)
+    assert __main__._OPTIONS == runner._OPTIONS == tuple(name for name, *_ in shared_options._WHERE)
 
 
 texts = st.text(max_size=60) | st.sampled_from(

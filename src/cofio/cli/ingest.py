@@ -172,11 +172,13 @@ def inbox(session: CliContext, state: str | None, limit: int, retry_id: int | No
 
 def _retry(memories: Memories, item_id: int) -> Item:
     """Retry an item: through the service's worker, or directly without a service."""
+    from cofio.client import Client
+
     item = memories.retry(item_id)
-    if hasattr(memories, "attempt"):
-        memories.attempt(item, by=BY)
-        return memories.item(item_id)
-    return item
+    if isinstance(memories, Client):
+        return item
+    memories.services.captures.process(item, by=BY)
+    return memories.item(item_id)
 
 
 def _print_status(session: CliContext, summary: InboxStatus) -> None:
