@@ -1,4 +1,4 @@
-"""Fixtures that many tests share."""
+"""Shared fixtures."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests import judges, postgres
 
-#: Processes that the tests start inherit what is ignored here; `nohup` ignores hang-ups, and some tests send one.
+#: Reset SIGHUP: the processes that tests start inherit ignored signals, and `nohup` ignores hang-ups.
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-#: A busy machine is no defect: no property fails by the clock.
+#: No deadlines: on a loaded machine a slow example is not a failure.
 settings.register_profile("cofio", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("cofio")
 
-#: Files that take long for how few tests they have. They go first, so that no worker is left alone with one at the end.
+#: Files with few but slow tests. They run first, so that no worker finishes long after the others.
 LONG = (
     "bench/test_server.py",
     "evals/test_regression.py",
@@ -60,22 +60,22 @@ LONG = (
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long ones, then the files with the most tests: workers take whole files, in this order."""
+    """Sort the LONG files first, then files by their number of tests. Workers take whole files, in this order."""
     folder = Path(__file__).parent
-    first = {folder / name: place for place, name in enumerate(LONG)}
-    tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: (first.get(item.path, len(LONG)), -tests[item.path], str(item.path)))
+    priorities = {folder / name: priority for priority, name in enumerate(LONG)}
+    test_counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: (priorities.get(item.path, len(LONG)), -test_counts[item.path], str(item.path)))
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays to the end: nobody need look through all of it for what can go."""
+    """Exclude the collected items from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def keeper(tmp_path: Path) -> Iterator[Keeper]:
-    """A keeper on a real store with the hashing embedder."""
+    """Yield a keeper on a SQLite store with the hashing embedder."""
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
         yield keeper
@@ -89,7 +89,7 @@ def judge() -> LocalJudge:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The URL of a real PostgreSQL with pgvector; a test that asks for one fails where there is none."""
+    """Yield the URL of a PostgreSQL server with pgvector. Fail the test if there is none."""
     try:
         with postgres.server() as url:
             yield url
@@ -99,33 +99,33 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: str) -> str:
-    """The name of a database with cofio's schema, to make others from."""
+    """Return the name of a template database with cofio's schema."""
     return postgres.template(postgres_server)
 
 
 @pytest.fixture
 def postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
-    """The URL of a database of this test's own, with the extension and cofio's schema."""
+    """Yield the URL of a new database with the vector extension and cofio's schema."""
     with postgres.database(postgres_server, postgres_template) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def shared_postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
-    """The URL of a database for all tests that are tenants there."""
+    """Yield the URL of a database that all tenant tests share."""
     with postgres.database(postgres_server, postgres_template) as url:
         yield url
 
 
 @pytest.fixture
 def tenant_url(shared_postgres_url: str) -> str:
-    """The URL of a tenant of this test's own: a new store, without a new database."""
+    """Return the URL of a new tenant in the shared database."""
     return f"{shared_postgres_url}?tenant={uuid4().hex}"
 
 
 @pytest.fixture
 def empty_postgres_url(postgres_server: str) -> Iterator[str]:
-    """The URL of a database of this test's own, with nothing in it."""
+    """Yield the URL of a new, empty database."""
     with postgres.database(postgres_server) as url:
         yield url
 
@@ -161,5 +161,5 @@ def _refuse_another_machine(host: Any) -> None:
     name = host.decode() if isinstance(host, bytes) else host
     if name in (None, "", "0.0.0.0", "::") or " " in name:  # any address of this machine; a name that nobody has
         return
-    if not is_loopback(name) and name != postgres.told_host():
+    if not is_loopback(name) and name != postgres.configured_host():
         pytest.fail(f"This test calls another machine: {name}.")  # no OSError: nothing may take it for a bad network

@@ -1,6 +1,6 @@
-"""The development data that measures are held to. It is no part of the project: where it is not, its tests are skipped.
+"""Development data for quality tests. It is not part of the project: tests that need it are skipped without it.
 
-It is looked for in the folder that COFIO_DATA names, else in `data` and in `../shared/data`, from the project's root.
+The search path is the folder in COFIO_DATA if set, else `data` and `../shared/data`, relative to the project root.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def folders() -> list[Path]:
-    """Where it may lie: where we were told, or beside the project."""
-    told = os.environ.get("COFIO_DATA")
-    return [Path(told)] if told else [ROOT / "data", ROOT.parent / "shared" / "data"]
+    """Return the folders to search."""
+    configured = os.environ.get("COFIO_DATA")
+    return [Path(configured)] if configured else [ROOT / "data", ROOT.parent / "shared" / "data"]
 
 
 def development(name: str) -> Path:
-    """The file of this name, such as "retrieval/locomo-dev.jsonl"; without it the test is skipped, and says why."""
-    looked = [folder / name for folder in folders()]
-    for path in looked:
+    """Return the path of a data file, such as "retrieval/locomo-dev.jsonl". Skip the test if there is none."""
+    candidates = [folder / name for folder in folders()]
+    for path in candidates:
         if path.is_file():
             return path
-    places = " or ".join(str(path) for path in looked)
-    pytest.skip(f"There is no development data at {places}. COFIO_DATA=folder says where it lies.")
+    searched = " or ".join(str(path) for path in candidates)
+    pytest.skip(f"There is no development data at {searched}. COFIO_DATA=folder says where it lies.")

@@ -1,4 +1,4 @@
-"""Judges for tests: the model of the package, loaded once per process, and one that judges by rule."""
+"""Judges for tests: the packaged model, loaded once per process, and rule-based fakes."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from cofio.ports import Relation, Span
 
 @cache
 def judge() -> LocalJudge:
-    """Return the model."""
+    """Return the packaged judgement model."""
     return LocalJudge()
 
 
 def comparer() -> JudgedComparer:
-    """Return a comparer that asks the model."""
+    """Return a comparer that uses the packaged model."""
     return JudgedComparer(judge())
 
 
 class ValueJudge:
-    """Judges by rule, for tests of what follows from a verdict: every statement is a fact, and a fact that differs from
-    another one in its numbers only replaces it; "X no longer …" ends it, and so does the retraction "Cancelled: X"."""
+    """Judge by simple rules. Every statement is a fact. A fact that differs from another only in numbers replaces it.
+    "X no longer …" and "Cancelled: X" delete X."""
 
     thresholds: Mapping[str, float] = read_card()["thresholds"]
 
     def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
-        """Return every sentence that is no question."""
+        """Return every sentence that is not a question."""
         return [
             Span(start, end, 0.95, RETRACTION if "Cancelled:" in said[start:end] else "other", "project")
             for start, end in sentences_of(said)
@@ -39,7 +39,7 @@ class ValueJudge:
         ]
 
     def relation(self, statement: str, memory: str) -> Relation:
-        """Return a sure answer."""
+        """Return a relation with high confidence."""
         new, old = _words(statement), _words(memory)
         if new - {"longer"} != old:
             return Relation(0.97, 0.01, 0.01, 0.01)
@@ -54,20 +54,20 @@ class ValueJudge:
 
 
 class FixedJudge(ValueJudge):
-    """Gives the same answer to every pair, and the spans that it was made with to every turn."""
+    """Return the same relation for every pair, and the given spans for every turn."""
 
     def __init__(self, *spans: Span, same: float = 0.0, update: float = 0.0, delete: float = 0.0) -> None:
         self._spans = list(spans)
         self._relation = Relation(1.0 - same - update - delete, same, update, delete)
-        self.asked = 0
+        self.relation_calls = 0
 
     def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
-        """Return the spans."""
+        """Return the configured spans."""
         return self._spans
 
     def relation(self, statement: str, memory: str) -> Relation:
-        """Return the answer, and count the question."""
-        self.asked += 1
+        """Count the call and return the configured relation."""
+        self.relation_calls += 1
         return self._relation
 
 

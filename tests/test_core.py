@@ -1,4 +1,4 @@
-"""The keeper: what a user of the library meets."""
+"""Tests of the library façade."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
 
-def test_a_repeated_fact_stays_one_memory(keeper: Keeper) -> None:
+def test_add_of_duplicate_fact_increments_occurrences(keeper: Keeper) -> None:
     first = keeper.add("We deploy with Fly.io", agent="a", session="s1")
-    again = keeper.add("we deploy with fly.io", agent="a", session="s2")
+    repeated = keeper.add("we deploy with fly.io", agent="a", session="s2")
     near = keeper.add("deploy we with Fly.io", agent="a")
-    assert (first.action, again.action, near.action) == ("add", "noop", "noop")
+    assert (first.action, repeated.action, near.action) == ("add", "noop", "noop")
     assert keeper.get(first.memory_id).occurrences == 3
 
 
-def test_a_correction_is_never_swallowed(keeper: Keeper) -> None:
+def test_add_of_corrected_fact_creates_new_memory(keeper: Keeper) -> None:
     actions = [
         keeper.add(text).action
         for text in (
@@ -42,24 +42,24 @@ def test_a_correction_is_never_swallowed(keeper: Keeper) -> None:
     assert actions == ["add"] * 5
 
 
-def test_dedup_can_be_left_out(keeper: Keeper) -> None:
+def test_add_without_dedup_creates_duplicate(keeper: Keeper) -> None:
     keeper.add("we use tabs")
     assert keeper.add("we use tabs", dedup=False).action == "add"
 
 
-def test_the_same_words_about_another_project_are_another_memory(keeper: Keeper) -> None:
+def test_add_does_not_deduplicate_across_sources(keeper: Keeper) -> None:
     keeper.add("we use tabs", source="cc/one")
     assert keeper.add("we use tabs", source="cc/two").action == "add"
 
 
-def test_what_is_private_to_an_agent_is_not_merged_with_anothers(keeper: Keeper) -> None:
+def test_add_does_not_deduplicate_private_memories_of_different_agents(keeper: Keeper) -> None:
     keeper.add("we use tabs", agent="one")
     assert keeper.add("we use tabs", agent="two").action == "add"
     keeper.add("we use spaces", agent="one", visibility="team")
     assert keeper.add("we use spaces", agent="two", visibility="team").action == "noop"
 
 
-def test_a_batch_is_one_changeset_with_one_change_a_fact(keeper: Keeper) -> None:
+def test_add_all_creates_one_changeset_with_one_change_per_fact(keeper: Keeper) -> None:
     keeper.add("we use tabs")
     texts = ["the port is 8080", "we use tabs", "The port is 8080", "the port is 9090", "the port is  8080"]
     changes = keeper.add_all(texts)
@@ -72,25 +72,25 @@ def test_a_batch_is_one_changeset_with_one_change_a_fact(keeper: Keeper) -> None
     assert keeper.get(1).occurrences == 1
 
 
-def test_an_empty_batch_does_nothing(keeper: Keeper) -> None:
+def test_add_all_of_empty_list_creates_no_changeset(keeper: Keeper) -> None:
     assert keeper.add_all([]) == []
     assert keeper.changes() == []
 
 
-def test_one_bad_fact_refuses_the_batch(keeper: Keeper) -> None:
+def test_add_all_with_one_invalid_fact_adds_nothing(keeper: Keeper) -> None:
     with pytest.raises(InvalidInput):
         keeper.add_all(["fine", ""])
     assert keeper.stats()["memories"] == 0
 
 
-def test_fields_that_a_fact_does_not_have_are_named(keeper: Keeper) -> None:
+def test_unknown_field_error_names_the_field(keeper: Keeper) -> None:
     with pytest.raises(InvalidInput, match="sorce"):
         keeper.add("x", sorce="cc/p")
     with pytest.raises(InvalidInput, match="limits"):
         keeper.search("x", limits=3)
 
 
-def test_supersede_carries_the_place_over_and_keeps_the_count(keeper: Keeper) -> None:
+def test_supersede_copies_source_and_tags_and_archives_old_memory(keeper: Keeper) -> None:
     old = keeper.add("uses Prisma", source="cc/app", tags=("orm",), kind="technology").memory
     written, archived = keeper.supersede(old.id, "uses Drizzle", by="ada")
     new = written.memory
@@ -110,7 +110,7 @@ def test_supersede_carries_the_place_over_and_keeps_the_count(keeper: Keeper) ->
         keeper.supersede(old.id, "uses Kysely")
 
 
-def test_update_changes_updated_at_only(keeper: Keeper) -> None:
+def test_update_changes_text_and_updated_at_but_not_created_at(keeper: Keeper) -> None:
     old = keeper.add("port is 8080").memory
     new = keeper.update(old.id, text="port is 9090", tags=["net"]).memory
     assert new.created_at == old.created_at
@@ -118,33 +118,33 @@ def test_update_changes_updated_at_only(keeper: Keeper) -> None:
     assert keeper.search("9090")[0].similarity > 0.3
 
 
-def test_delete_restore_purge(keeper: Keeper) -> None:
-    number = keeper.add("we use tabs").memory_id
-    keeper.delete(number)
+def test_delete_archives_restore_reactivates_and_purge_removes(keeper: Keeper) -> None:
+    memory_id = keeper.add("we use tabs").memory_id
+    keeper.delete(memory_id)
     assert keeper.search("tabs") == []
-    assert keeper.search("tabs", include_archived=True)[0].id == number
-    keeper.restore(number)
-    assert keeper.search("tabs")[0].id == number
-    keeper.purge(number)
+    assert keeper.search("tabs", include_archived=True)[0].id == memory_id
+    keeper.restore(memory_id)
+    assert keeper.search("tabs")[0].id == memory_id
+    keeper.purge(memory_id)
     with pytest.raises(NotFound):
-        keeper.get(number)
+        keeper.get(memory_id)
 
 
-def test_undo_tells_how_to_bring_it_back(keeper: Keeper) -> None:
-    done = keeper.add("we use tabs")
-    undone = keeper.undo(done.changeset)
-    with pytest.raises(Conflict, match=f"undo changeset {undone.id}"):
-        keeper.undo(done.changeset)
-    keeper.undo(undone.id)
+def test_second_undo_raises_conflict_that_names_the_redo_changeset(keeper: Keeper) -> None:
+    change = keeper.add("we use tabs")
+    undo_changeset = keeper.undo(change.changeset)
+    with pytest.raises(Conflict, match=f"undo changeset {undo_changeset.id}"):
+        keeper.undo(change.changeset)
+    keeper.undo(undo_changeset.id)
     assert [memory.text for memory in keeper] == ["we use tabs"]
     with pytest.raises(NotFound):
         keeper.undo(99)
 
 
-def test_is_novel_tells_what_it_matched(keeper: Keeper) -> None:
+def test_is_novel_returns_match_similarity_and_reason(keeper: Keeper) -> None:
     memory = keeper.add("the port is 8080", source="cc/app").memory
-    known = keeper.is_novel("The port is 8080")
-    assert (known.novel, known.match, known.similarity) == (False, memory, 1.0)
+    duplicate = keeper.is_novel("The port is 8080")
+    assert (duplicate.novel, duplicate.match, duplicate.similarity) == (False, memory, 1.0)
     other = keeper.is_novel("the port is 9090", threshold=0.3)
     assert other.novel
     assert "differ in a number" in other.reason
@@ -152,7 +152,7 @@ def test_is_novel_tells_what_it_matched(keeper: Keeper) -> None:
     assert keeper.is_novel("cats sleep").novel
 
 
-def test_duplicates_are_found_shown_and_merged(keeper: Keeper) -> None:
+def test_find_duplicates_returns_merges_that_can_be_applied(keeper: Keeper) -> None:
     texts = [
         "we deploy with Fly.io",
         "We deploy with Fly.io",
@@ -163,24 +163,24 @@ def test_duplicates_are_found_shown_and_merged(keeper: Keeper) -> None:
     (decision,) = keeper.find_duplicates()
     assert (decision.id, decision.into) == (ids[1], ids[0])
     assert len(keeper.list().memories) == 4
-    done = keeper.merge_duplicates()
-    assert done is not None
+    result = keeper.merge_duplicates()
+    assert result is not None
     assert keeper.get(ids[0]).occurrences == 2
     assert keeper.get(ids[1]).superseded_by == ids[0]
     assert keeper.merge_duplicates() is None
-    keeper.undo(done.id)
+    keeper.undo(result.id)
     assert len(keeper.list().memories) == 4
 
 
-def test_a_pinned_memory_is_never_merged_away(keeper: Keeper) -> None:
+def test_find_duplicates_skips_pinned_memories(keeper: Keeper) -> None:
     ids = [keeper.add(text, dedup=False).memory_id for text in ("we use tabs", "tabs we use")]
-    for number in ids:
-        keeper.update(number, pinned=True)
+    for memory_id in ids:
+        keeper.update(memory_id, pinned=True)
     assert keeper.find_duplicates() == []
 
 
-def test_pages_end(keeper: Keeper) -> None:
-    keeper.add_all([f"memory number {place}" for place in range(5)])
+def test_list_paginates_and_rejects_limit_zero(keeper: Keeper) -> None:
+    keeper.add_all([f"memory number {index}" for index in range(5)])
     page = keeper.list(limit=3)
     assert page.total == 5
     rest = keeper.list(limit=3, after=page.next)
@@ -190,32 +190,32 @@ def test_pages_end(keeper: Keeper) -> None:
         keeper.list(limit=0)
 
 
-def test_another_embedder_is_refused_until_everything_is_embedded_again(tmp_path: Path) -> None:
+def test_embedder_mismatch_is_rejected_until_reembed(tmp_path: Path) -> None:
     clock, path = FixedClock(), tmp_path / "cofio.db"
     with Keeper(SqliteStore(path, clock), HashEmbedder(256), clock) as keeper:
-        keeper.add_all([f"memory number {place}" for place in range(300)])
+        keeper.add_all([f"memory number {index}" for index in range(300)])
         edited = keeper.update(1, text="memory number one")
     with Keeper(SqliteStore(path, clock), HashEmbedder(512), clock) as keeper:
         for attempt in (lambda: keeper.search("memory"), lambda: keeper.add("new")):
             with pytest.raises(EmbedderMismatch, match="cofio reembed"):
                 attempt()
-        seen: list[int] = []
-        assert keeper.reembed(seen.append) == 300
-        assert seen == sorted(seen)
+        observed: list[int] = []
+        assert keeper.reembed(observed.append) == 300
+        assert observed == sorted(observed)
         assert keeper.search("memory number 7", k=1)[0].text == "memory number 7"
-        keeper.undo(edited.changeset)  # its old vector was another model's: it is embedded anew
+        keeper.undo(edited.changeset)  # the stored vector came from the old model, so the edited text needs a new one
         assert keeper.search("memory number 0", k=1)[0].similarity == pytest.approx(1.0, abs=1e-5)
 
 
-def test_many_threads_add_and_search_at_once(keeper: Keeper) -> None:
+def test_concurrent_adds_and_searches_succeed(keeper: Keeper) -> None:
     errors: list[BaseException] = []
 
     def work(worker: int) -> None:
         try:
-            for place in range(15):
-                keeper.add(f"worker {worker} wrote number {place}")
+            for index in range(15):
+                keeper.add(f"worker {worker} wrote number {index}")
                 keeper.add("everybody writes this")
-                assert keeper.search(f"worker {worker} number {place}")
+                assert keeper.search(f"worker {worker} number {index}")
         except BaseException as error:  # noqa: BLE001
             errors.append(error)
 
@@ -229,32 +229,35 @@ def test_many_threads_add_and_search_at_once(keeper: Keeper) -> None:
     assert keeper.search("everybody writes this", k=1)[0].memory.occurrences == 6 * 15
 
 
-def test_a_fact_object_is_taken_as_it_is_or_with_changes(keeper: Keeper) -> None:
+def test_add_accepts_fact_object_with_overrides(keeper: Keeper) -> None:
     fact = Fact(text="we use tabs", source="cc/app")
     assert keeper.add(fact, source="cc/other").memory.source == "cc/other"
 
 
-def test_a_log_that_fails_loses_nothing_and_stops_no_reader(tmp_path: Path) -> None:
+def test_locked_retrieval_log_does_not_fail_searches(tmp_path: Path) -> None:
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
     with Keeper(store, HashEmbedder(), clock) as keeper:
-        number = keeper.add("we use tabs").memory_id
+        memory_id = keeper.add("we use tabs").memory_id
         holder = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         assert keeper.search("tabs")
-        assert keeper.get(number).retrieval_count == 0  # it could not be written yet
+        assert keeper.get(memory_id).retrieval_count == 0  # the write is still blocked
         holder.execute("ROLLBACK")
         holder.close()
-        assert keeper.get(number).retrieval_count == 1
+        assert keeper.get(memory_id).retrieval_count == 1
 
 
-def test_who_said_it_is_kept_with_every_sighting(keeper: Keeper) -> None:
-    number = keeper.add("we use tabs", agent="a", session="s1", visibility="team").memory_id
+def test_occurrences_record_agent_and_session(keeper: Keeper) -> None:
+    memory_id = keeper.add("we use tabs", agent="a", session="s1", visibility="team").memory_id
     keeper.add("We use tabs", agent="b", session="s2", visibility="team")
-    assert [(seen.agent, seen.session) for seen in keeper.occurrences(number)] == [("a", "s1"), ("b", "s2")]
+    assert [(occurrence.agent, occurrence.session) for occurrence in keeper.occurrences(memory_id)] == [
+        ("a", "s1"),
+        ("b", "s2"),
+    ]
 
 
-def test_a_query_object_can_be_changed_and_a_scope_is_given_once(keeper: Keeper) -> None:
+def test_search_query_object_accepts_overrides_but_only_one_scope(keeper: Keeper) -> None:
     keeper.add_all([Fact(text="we use tabs", source="a"), Fact(text="we use tabs", source="b")])
     query = Query(text="tabs", scope=Scope(source="a"))
     assert len(keeper.search(query, k=1, source="b")) == 1
@@ -263,7 +266,7 @@ def test_a_query_object_can_be_changed_and_a_scope_is_given_once(keeper: Keeper)
         keeper.search("tabs", scope=Scope(), source="nowhere")
 
 
-BAD: dict[str, Callable[[Keeper], object]] = {
+INVALID_CALLS: dict[str, Callable[[Keeper], object]] = {
     "an id that is none": lambda k: k.get(True),
     "an id in a list": lambda k: k.get([1]),  # type: ignore[arg-type]
     "a huge id": lambda k: k.get(1 << 70),
@@ -288,26 +291,26 @@ BAD: dict[str, Callable[[Keeper], object]] = {
     "nobody did it": lambda k: k.add("x", by=None),  # type: ignore[arg-type]
     "half a character did it": lambda k: k.search("x", by="\ud800"),
     "a reason with half a character": lambda k: k.add("x", why="\ud800"),
-    "too many tags": lambda k: k.add("x", tags=[str(place) for place in range(1000)]),
+    "too many tags": lambda k: k.add("x", tags=[str(index) for index in range(1000)]),
     "a change that is too far out": lambda k: k.apply([Revert(1 << 70)], by="x", why=""),
     "an undo of nothing": lambda k: k.undo("1"),  # type: ignore[arg-type]
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_bad_input_gets_a_clear_error_and_changes_nothing(keeper: Keeper, what: str) -> None:
-    kept = keeper.add("kept").memory
-    with pytest.raises((InvalidInput, NotFound)) as caught:
-        BAD[what](keeper)
-    assert caught.value.message
-    assert list(keeper) == [kept]
+@pytest.mark.parametrize("case", INVALID_CALLS)
+def test_invalid_input_raises_error_and_changes_nothing(keeper: Keeper, case: str) -> None:
+    memory = keeper.add("kept").memory
+    with pytest.raises((InvalidInput, NotFound)) as error_info:
+        INVALID_CALLS[case](keeper)
+    assert error_info.value.message
+    assert list(keeper) == [memory]
     assert len(keeper.changes()) == 1
 
 
-# ── what a team says ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── team facts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_an_agent_tells_the_team_again_and_again_is_a_pattern(keeper: Keeper) -> None:
+def test_repeated_team_fact_is_detected_as_cross_agent_pattern(keeper: Keeper) -> None:
     for _ in range(3):
         keeper.add("Should add null check", kind="policy", confidence=0.9, agent="agent-1", visibility="team")
     keeper.add("Prefers early returns", agent="agent-2", visibility="team")
@@ -318,7 +321,7 @@ def test_what_an_agent_tells_the_team_again_and_again_is_a_pattern(keeper: Keepe
     assert keeper.detect_cross_agent_patterns(category="technology") == []
 
 
-def test_team_facts_come_newest_first_and_private_ones_not_at_all(keeper: Keeper) -> None:
+def test_get_team_facts_returns_newest_first_without_private_facts(keeper: Keeper) -> None:
     keeper.add("Team uses TypeScript", kind="technology", visibility="team")
     keeper.add("Team uses pnpm", kind="technology", visibility="team")
     keeper.add("User prefers tabs", kind="preference")
@@ -332,30 +335,28 @@ def test_team_facts_come_newest_first_and_private_ones_not_at_all(keeper: Keeper
     assert [get_team_fact.text for get_team_fact in keeper.get_team_facts()][-1] == "Team used npm"
 
 
-def test_a_session_is_told_what_it_was_given_until_that_is_long_ago(keeper: Keeper) -> None:
-    one, two = (keeper.add(text).memory_id for text in ("We use tabs", "Ada likes tea"))
-    keeper.services.captures.mark_injected("cc", "s1", {one: "digest"})
-    keeper.services.captures.mark_injected("cc", "s1", {two: "another"})
-    assert keeper.services.captures.injected("cc", "s1") == {one: "digest", two: "another"}
-    keeper.purge(two)
-    assert keeper.services.captures.injected("cc", "s1") == {one: "digest"}
+def test_given_memories_are_recorded_per_session_until_captures_expire(keeper: Keeper) -> None:
+    first, second = (keeper.add(text).memory_id for text in ("We use tabs", "Ada likes tea"))
+    keeper.services.captures.mark_injected("cc", "s1", {first: "digest"})
+    keeper.services.captures.mark_injected("cc", "s1", {second: "another"})
+    assert keeper.services.captures.injected("cc", "s1") == {first: "digest", second: "another"}
+    keeper.purge(second)
+    assert keeper.services.captures.injected("cc", "s1") == {first: "digest"}
     keeper.services.captures.forget("2020-01-01")
-    assert keeper.services.captures.injected("cc", "s1") == {one: "digest"}
+    assert keeper.services.captures.injected("cc", "s1") == {first: "digest"}
     keeper.services.captures.forget("2100-01-01")
     assert keeper.services.captures.injected("cc", "s1") == {}
-    keeper.services.captures.mark_injected("cc", "s1", {one: "digest"})
+    keeper.services.captures.mark_injected("cc", "s1", {first: "digest"})
     keeper.services.captures.clear_injected("cc", "s1")
     assert keeper.services.captures.injected("cc", "s1") == {}
 
 
-@pytest.mark.parametrize(
-    "take_back", [lambda keeper, each: keeper.delete(each), lambda keeper, each: keeper.purge(each)]
-)
-def test_what_is_taken_back_is_taken_out_of_the_last_briefings_too(take_back: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("remove", [lambda keeper, each: keeper.delete(each), lambda keeper, each: keeper.purge(each)])
+def test_delete_and_purge_invalidate_cached_briefing(remove: Any, tmp_path: Path) -> None:
     with bootstrap.keeper(Settings.load({"home": str(tmp_path)}, {}), embedder=HashEmbedder()) as keeper:
         added = keeper.add("We deploy with Fly.io.")
         briefing_cache.save_briefing(tmp_path, "", keeper.recall().text)
         keeper.add("We review on Mondays.")
         assert "Fly.io" in briefing_cache.load_briefing(tmp_path, "")
-        take_back(keeper, added.memory_id)
+        remove(keeper, added.memory_id)
         assert briefing_cache.load_briefing(tmp_path, "") == ""

@@ -1,4 +1,4 @@
-"""The examples run, and show what they say they show."""
+"""Run the examples and check their results."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from cofio.models.domain_knowledge import Correlation, Seasonal, Threshold
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def loaded(path: Path) -> ModuleType:
-    """The example as a module."""
+def load_example(path: Path) -> ModuleType:
+    """Load the example as a module."""
     spec = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
     assert spec
     assert spec.loader
@@ -30,95 +30,99 @@ def loaded(path: Path) -> ModuleType:
     return module
 
 
-class Year(NamedTuple):
-    """What came of a year of watching."""
+class YearResult(NamedTuple):
+    """Results of the market example for one simulated year."""
 
     without: Mapping[str, Any]
     watcher: Mapping[str, Any]
     claims: list[Any]
-    printed: str
+    output: str
 
 
 @pytest.fixture(scope="module")
 def market() -> Iterator[ModuleType]:
-    module = loaded(EXAMPLES / "market" / "watch.py")
+    module = load_example(EXAMPLES / "market" / "watch.py")
     yield module
     del sys.modules[module.__name__]
 
 
 @pytest.fixture(scope="module")
-def year(market: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Year:
-    return watched(market, tmp_path_factory.mktemp("market"))
+def year(market: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> YearResult:
+    return run_market(market, tmp_path_factory.mktemp("market"))
 
 
-def watched(market: ModuleType, folder: Path) -> Year:
+def run_market(market: ModuleType, folder: Path) -> YearResult:
     with cofio.open(f"sqlite://{folder}/market.db") as keeper, redirect_stdout(io.StringIO()) as printed:
         without, watcher = market.run(keeper, show="2025-11-28")
-        claims = [each for table in ("thresholds", "seasonal", "correlations") for each in keeper.knowledge.list(table)]
-    return Year(without, watcher, claims, printed.getvalue())
+        claims = [
+            claim for table in ("thresholds", "seasonal", "correlations") for claim in keeper.knowledge.list(table)
+        ]
+    return YearResult(without, watcher, claims, printed.getvalue())
 
 
-def test_the_series_is_what_its_maker_makes() -> None:
-    series = loaded(EXAMPLES / "market" / "series.py")
+def test_price_series_matches_its_generator() -> None:
+    series = load_example(EXAMPLES / "market" / "series.py")
     lines = [",".join(series.FIELDS), *(",".join(row.values()) for row in series.rows())]
     assert (EXAMPLES / "market" / "prices.csv").read_text(encoding="utf-8").splitlines() == lines
 
 
-def test_the_watcher_gets_better_and_leaves_the_one_without_a_memory_behind(year: Year) -> None:
+def test_watcher_with_memory_improves_and_outperforms_watcher_without(year: YearResult) -> None:
     quarters = list(year.watcher)
     assert quarters == ["Q1", "Q2", "Q3", "Q4"]
     assert all(year.watcher[later].quality > year.watcher["Q1"].quality for later in quarters[1:])
     assert all(year.watcher[quarter].quality > year.without[quarter].quality for quarter in quarters)
     learned = quarters[1:]
-    assert 5 * sum(year.watcher[each].false for each in learned) < sum(year.without[each].false for each in learned)
+    assert 5 * sum(year.watcher[quarter].false for quarter in learned) < sum(
+        year.without[quarter].false for quarter in learned
+    )
 
 
-def test_what_the_series_hides_is_found(year: Year, market: ModuleType) -> None:
+def test_watcher_learns_the_patterns_hidden_in_the_series(year: YearResult, market: ModuleType) -> None:
     thresholds = {claim.source: claim for claim in year.claims if isinstance(claim, Threshold)}
     (season,) = (claim for claim in year.claims if isinstance(claim, Seasonal))
     (lead,) = (claim for claim in year.claims if isinstance(claim, Correlation) and claim.confidence > 0.6)
     assert (season.period, season.during) == ("monthly", "last fri")
-    assert season.confidence > 0.8  # it was judged, month by month
+    assert season.confidence > 0.8  # reinforced by monthly outcomes
     assert (lead.source_a, lead.relation, lead.source_b) == ("ACME volume", "leads", "BOLT volume")
-    assert thresholds["COVE"].value > market.GUESSES["COVE"]  # the guess was too low, and was said anew
+    assert thresholds["COVE"].value > market.GUESSES["COVE"]  # the first guess was too low and was corrected
     assert thresholds["COVE"].created_at < thresholds["COVE"].updated_at
     assert thresholds["ACME"].value == market.GUESSES["ACME"]
 
 
-def test_a_year_of_watching_is_the_same_twice(year: Year, market: ModuleType, tmp_path: Path) -> None:
-    again = watched(market, tmp_path)
-    assert (again.without, again.watcher, again.printed) == (year.without, year.watcher, year.printed)
-    one, other = ([(claim.ref, claim.confidence, claim.confirmed, claim.refuted) for claim in told.claims]
-                  for told in (again, year))  # fmt: skip
-    assert one == other
+def test_simulation_is_deterministic(year: YearResult, market: ModuleType, tmp_path: Path) -> None:
+    second_run = run_market(market, tmp_path)
+    assert (second_run.without, second_run.watcher, second_run.output) == (year.without, year.watcher, year.output)
+    first, second = ([(claim.ref, claim.confidence, claim.confirmed, claim.refuted) for claim in run.claims]
+                  for run in (second_run, year))  # fmt: skip
+    assert first == second
 
 
-def test_what_is_recalled_on_a_day_can_be_looked_at_and_is_what_the_page_shows(year: Year) -> None:
+def test_recall_output_matches_the_docs_page(year: YearResult) -> None:
     page = (EXAMPLES.parent / "docs" / "how-to" / "watch.md").read_text(encoding="utf-8")
-    assert "- ACME/volume: above 3600000 (fires: 4904000)" in year.printed
-    assert year.printed.strip() in page
+    assert "- ACME/volume: above 3600000 (fires: 4904000)" in year.output
+    assert year.output.strip() in page
 
 
-def test_the_demo_runs() -> None:
+def test_demo_runs() -> None:
     with redirect_stdout(io.StringIO()) as printed:
-        loaded(EXAMPLES / "demo.py").main()
+        load_example(EXAMPLES / "demo.py").main()
     assert "can I ship this on friday afternoon?" in printed.getvalue()
 
 
-# ── the showcase ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── showcase ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_showcase_is_lived_the_usual_way(tmp_path: Path) -> None:
+def test_showcase_creates_memories(tmp_path: Path) -> None:
     script = (
         f"from pathlib import Path; import showcase;print(showcase.fill(Path({str(tmp_path)!r}), days=3, further=20))"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script], cwd=EXAMPLES, capture_output=True, text=True, check=False, timeout=240
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     with cofio.open(f"sqlite://{tmp_path}/cofio.db") as keeper:
-        assert keeper.count() == int(done.stdout)
-        told = keeper.dashboard.overview(days=90)
-        assert {each.day for each in told.arrived if each.day} == set(told.days[-3:])
-        assert told.injected
+        assert keeper.count() == int(result.stdout)
+        outcome = keeper.dashboard.overview(days=90)
+        assert {item.day for item in outcome.arrived if item.day} == set(outcome.days[-3:])
+        assert outcome.injected
         assert keeper.inbox_status().captured > 0

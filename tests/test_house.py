@@ -1,4 +1,4 @@
-"""The house rules, as tests: who imports whom, what is light, who reads the environment."""
+"""Tests of the source layout: import direction, lightweight imports, environment access."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import cofio
 
 SOURCE = Path(cofio.__file__).parent
 
-#: The parts of the package from the bottom up. A part may import those of lower layers and itself, never its own layer.
+#: Parts of the package from the bottom up. A part may import parts of lower layers and itself, not its own layer.
 LAYERS = (
     "errors version text",
     "models",
@@ -33,10 +33,10 @@ LAYERS = (
     "__main__",
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts.split()}
-READERS = {"settings.py", "hooks/environment.py"}  # a hook has no time for the settings
+ENVIRONMENT_READERS = {"settings.py", "hooks/environment.py"}  # hooks avoid the cost of loading the settings
 
 
-def modules() -> list[Path]:
+def source_files() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
@@ -44,7 +44,7 @@ def part_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
+def imported_parts(path: Path) -> set[str]:
     """Return the parts that a module imports, lazy imports included."""
     parts: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -57,78 +57,78 @@ def imported(path: Path) -> set[str]:
     return parts - {"__version__"}
 
 
-def test_imports_go_one_way() -> None:
+def test_imports_point_to_lower_layers() -> None:
     upward = [
         f"{path.relative_to(SOURCE)} imports {part}"
-        for path in modules()
-        for part in imported(path) - {part_of(path)}
+        for path in source_files()
+        for part in imported_parts(path) - {part_of(path)}
         if LEVEL[part] >= LEVEL[part_of(path)]
     ]
     assert upward == []
 
 
-def test_the_top_level_stays_small() -> None:
-    edges = {(part_of(path), part) for path in modules() for part in imported(path) - {part_of(path)}}
-    assert {part_of(path) for path in modules()} == set(LEVEL)
+def test_number_of_parts_and_import_edges_is_limited() -> None:
+    edges = {(part_of(path), part) for path in source_files() for part in imported_parts(path) - {part_of(path)}}
+    assert {part_of(path) for path in source_files()} == set(LEVEL)
     assert len(LEVEL) <= 30
     assert len(edges) <= 160
 
 
-def test_a_class_name_denotes_one_class() -> None:
+def test_class_names_are_unique() -> None:
     names = Counter(
         node.name.lstrip("_")
-        for path in modules()
+        for path in source_files()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_the_environment_is_read_in_one_place() -> None:
+def test_environment_is_read_only_in_allowed_modules() -> None:
     readers = {
         str(path.relative_to(SOURCE))
-        for path in modules()
-        if any(way in path.read_text() for way in ("os.environ", "posix.environ", "getenv("))
+        for path in source_files()
+        if any(access in path.read_text() for access in ("os.environ", "posix.environ", "getenv("))
     }
-    assert readers == READERS
+    assert readers == ENVIRONMENT_READERS
 
 
-def test_a_blanket_except_stands_in_few_places_and_logs() -> None:
-    found = [
+def test_blanket_excepts_are_few_and_log_or_raise() -> None:
+    handlers = [
         (path, node)
-        for path in modules()
+        for path in source_files()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or getattr(node.type, "id", "") in ("Exception", "BaseException"))
     ]
     swallowing = [
         path.name
-        for path, node in found
-        if not any(isinstance(each, ast.Raise) for each in ast.walk(node)) and "log" not in ast.unparse(node)
+        for path, node in handlers
+        if not any(isinstance(item, ast.Raise) for item in ast.walk(node)) and "log" not in ast.unparse(node)
     ]
     assert swallowing == []
 
 
-def test_every_module_says_what_it_is() -> None:
-    assert [path for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))] == []
+def test_every_module_has_a_docstring() -> None:
+    assert [path for path in source_files() if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
-def test_the_public_names_are_sorted_and_there() -> None:
+def test_public_names_are_sorted_and_defined() -> None:
     assert cofio.__all__ == sorted(cofio.__all__)
     assert all(hasattr(cofio, name) for name in cofio.__all__)
 
 
-def test_importing_cofio_loads_nothing_outside_the_standard_library() -> None:
+def test_importing_cofio_loads_only_the_standard_library() -> None:
     script = (
         "import sys; before = set(sys.modules); import cofio, cofio.client, cofio.settings;"
         "new = {name.split('.')[0] for name in set(sys.modules) - before};"
         "print(sorted(new - set(sys.stdlib_module_names) - {'cofio'}))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
-def test_nothing_names_a_registry_or_a_machine() -> None:
+def test_no_file_names_a_package_registry_host() -> None:
     root = SOURCE.parents[1]
     tracked = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=False)
     if tracked.returncode:

@@ -1,4 +1,4 @@
-"""What is shipped is whole: the wheel has every file, and works on its own."""
+"""Tests of the built wheel: it contains every file and works without the source."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
+def test_wheel_contains_every_file_of_the_package(wheel: Path) -> None:
     shipped = set(zipfile.ZipFile(wheel).namelist())
-    ours = {
+    expected = {
         str(path.relative_to(SOURCE.parent))
         for path in SOURCE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert ours <= shipped
+    assert expected <= shipped
 
 
-def test_the_wheel_works_without_the_source(wheel: Path, tmp_path: Path) -> None:
+def test_installed_wheel_works_without_the_source(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path / "unpacked")
-    around = {**os.environ, "PYTHONPATH": str(tmp_path / "unpacked"), "COFIO_HOME": str(tmp_path / "home")}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)], env=around, capture_output=True, text=True, check=False
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "unpacked"), "COFIO_HOME": str(tmp_path / "home")}
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)], env=env, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "we deploy on mondays"
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "we deploy on mondays"

@@ -1,4 +1,4 @@
-"""Flags over variables over the file over the defaults."""
+"""Tests of loading, validating and writing settings."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from cofio.errors import Misconfigured
 from cofio.settings import Settings, settable, write
 
 
-def test_the_defaults_need_nothing() -> None:
+def test_defaults_work_without_configuration() -> None:
     settings = Settings.load({}, {"HOME": "/nobody"})
     assert (settings.host, settings.port, settings.embedder) == ("127.0.0.1", 8900, "local")
     assert settings.store_path == settings.home / "cofio.db"
     assert settings.service_url == "http://127.0.0.1:8900"
 
 
-def test_a_flag_wins_over_a_variable_over_the_file(tmp_path: Path) -> None:
-    around = {"COFIO_HOME": str(tmp_path)}
-    assert Settings.load({}, around).origins["port"] == "default"
+def test_flag_overrides_variable_which_overrides_file(tmp_path: Path) -> None:
+    env = {"COFIO_HOME": str(tmp_path)}
+    assert Settings.load({}, env).origins["port"] == "default"
     (tmp_path / "config.toml").write_text("port = 1\nhost = 'localhost'\n")
-    assert Settings.load({}, around).port == 1
-    around["COFIO_PORT"] = "2"
-    loaded = Settings.load({}, around)
+    assert Settings.load({}, env).port == 1
+    env["COFIO_PORT"] = "2"
+    loaded = Settings.load({}, env)
     assert (loaded.port, loaded.origins["port"], loaded.host) == (2, "COFIO_PORT", "localhost")
-    loaded = Settings.load({"port": 3, "host": None}, around)
+    loaded = Settings.load({"port": 3, "host": None}, env)
     assert (loaded.port, loaded.origins["port"], loaded.origins["host"]) == (3, "flag", str(tmp_path / "config.toml"))
 
 
-def test_the_old_names_of_variables_are_taken(tmp_path: Path) -> None:
+def test_legacy_variable_names_are_accepted(tmp_path: Path) -> None:
     loaded = Settings.load({"home": tmp_path}, {"FAISS_URL": "http://x:1/", "FAISS_API_KEY": "k"})
     assert (loaded.service_url, loaded.api_key) == ("http://x:1", "k")
     both = Settings.load({"home": tmp_path}, {"FAISS_API_KEY": "old", "COFIO_API_KEY": "new"})
@@ -44,16 +44,16 @@ def test_the_old_names_of_variables_are_taken(tmp_path: Path) -> None:
         ("/data/x.db", "/data/x.db"),
     ],
 )
-def test_the_ways_to_name_a_file_mean_the_same(tmp_path: Path, store: str, path: str) -> None:
+def test_sqlite_url_forms_name_the_same_path(tmp_path: Path, store: str, path: str) -> None:
     assert Settings.load({"home": tmp_path, "store": store}, {}).store_path == Path(path)
 
 
-def test_a_path_from_here_is_one_too(tmp_path: Path) -> None:
+def test_relative_store_path_is_relative_to_working_directory(tmp_path: Path) -> None:
     assert Settings.load({"home": tmp_path, "store": "x.db"}, {}).store_path == Path.cwd() / "x.db"
 
 
 @pytest.mark.parametrize(
-    ("around", "says"),
+    ("env", "message"),
     [
         ({"COFIO_PORT": "many"}, "whole number"),
         ({"COFIO_PORT": "70000"}, "65535"),
@@ -72,43 +72,41 @@ def test_a_path_from_here_is_one_too(tmp_path: Path) -> None:
         ({"CONSOLIDATION_MIN_CLUSTER": "1"}, "at least 2"),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused_with_what_to_give(
-    tmp_path: Path, around: dict[str, str], says: str
-) -> None:
-    with pytest.raises(Misconfigured, match=says):
-        Settings.load({"home": tmp_path}, around)
+def test_invalid_variable_value_raises_error_with_hint(tmp_path: Path, env: dict[str, str], message: str) -> None:
+    with pytest.raises(Misconfigured, match=message):
+        Settings.load({"home": tmp_path}, env)
 
 
 @pytest.mark.parametrize(
-    ("written", "says"),
+    ("content", "message"),
     [("prot = 1", "prot"), ("port = ", "cannot be read"), ("port = 'x'", "whole number"), ("host = 5", "text")],
 )
-def test_a_bad_file_is_named(tmp_path: Path, written: str, says: str) -> None:
-    (tmp_path / "config.toml").write_text(written)
-    with pytest.raises(Misconfigured, match=says):
+def test_invalid_config_file_raises_error_that_names_the_problem(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "config.toml").write_text(content)
+    with pytest.raises(Misconfigured, match=message):
         Settings.load({"home": tmp_path}, {})
 
 
-def test_upkeep_is_off_until_it_is_switched_on(tmp_path: Path) -> None:
-    usual = Settings.load({"home": tmp_path}, {})
-    assert usual.schedules == {}
-    assert (usual.prune_detail_days, usual.prune_decision_days, usual.prune_days) == (60, 120, 90)
-    on = Settings.load({"home": tmp_path}, {"MAINTENANCE_ENABLED": "true"})
-    assert on.schedules == {"consolidate": "0 3 * * *", "prune": "0 4 * * 0"}
-    some = Settings.load(
+def test_maintenance_is_off_until_enabled(tmp_path: Path) -> None:
+    default = Settings.load({"home": tmp_path}, {})
+    assert default.schedules == {}
+    assert (default.prune_detail_days, default.prune_decision_days, default.prune_days) == (60, 120, 90)
+    enabled = Settings.load({"home": tmp_path}, {"MAINTENANCE_ENABLED": "true"})
+    assert enabled.schedules == {"consolidate": "0 3 * * *", "prune": "0 4 * * 0"}
+    customized = Settings.load(
         {"home": tmp_path}, {"COFIO_MAINTENANCE_ENABLED": "yes", "PRUNE_SCHEDULE": "off", "PRUNE_DECISION_DAYS": "7"}
     )
-    assert some.schedules == {"consolidate": "0 3 * * *"}
-    assert some.prune_decision_days == 7
+    assert customized.schedules == {"consolidate": "0 3 * * *"}
+    assert customized.prune_decision_days == 7
     (tmp_path / "config.toml").write_text('maintenance_enabled = true\nconsolidation_schedule = ""\n')
     assert Settings.load({"home": tmp_path}, {}).schedules == {"prune": "0 4 * * 0"}
 
 
-def test_backups_have_a_schedule_of_their_own(tmp_path: Path) -> None:
+def test_backup_schedule_is_independent_of_maintenance_switch(tmp_path: Path) -> None:
     assert Settings.load({"home": tmp_path}, {"BACKUP_SCHEDULE": "0 2 * * *"}).schedules == {"backup": "0 2 * * *"}
 
 
-def test_a_setting_is_written_and_the_rest_of_the_file_is_left_alone(tmp_path: Path) -> None:
+def test_write_changes_one_setting_and_keeps_the_rest_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('# mine\nport = 1 # keep\nhost = "localhost"\n')
     write(tmp_path, "port", "8901")
@@ -128,30 +126,30 @@ def test_a_setting_is_written_and_the_rest_of_the_file_is_left_alone(tmp_path: P
         write(tmp_path, "port", "x")
 
 
-def test_a_new_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_new_config_file_is_readable_by_owner_only(tmp_path: Path) -> None:
     path = write(tmp_path / "new", "api_key", "secret")
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_secrets_are_masked_when_shown(tmp_path: Path) -> None:
+def test_secrets_are_masked_in_display(tmp_path: Path) -> None:
     loaded = Settings.load({"home": tmp_path, "api_key": "secret"}, {})
     assert "secret" not in loaded.shown("api_key")
     assert loaded.shown("embedder_key") == ""
     assert loaded.shown("port") == "8900"
 
 
-#: Variables that a machine has for others' sake too; they need no name of ours.
-SHARED = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OLLAMA_URL"}
+#: Variables shared with other programs; they need no COFIO_ name.
+SHARED_VARIABLES = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OLLAMA_URL"}
 
 
-def test_every_setting_says_what_it_is_for() -> None:
-    for each in settable():
-        assert each.metadata["says"].endswith(".")
-        names = each.metadata["variables"]
-        assert any(name.startswith("COFIO_") for name in names) or names[0] in SHARED
+def test_every_setting_has_help_text_and_a_variable_name() -> None:
+    for setting in settable():
+        assert setting.metadata["says"].endswith(".")
+        names = setting.metadata["variables"]
+        assert any(name.startswith("COFIO_") for name in names) or names[0] in SHARED_VARIABLES
 
 
-def test_a_value_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_failed_write_leaves_the_file_unchanged(tmp_path: Path) -> None:
     write(tmp_path, "api_key", "good")
     write(tmp_path, "api_key", "with\nnewline \x7f and \t tab")
     assert Settings.load({"home": tmp_path}, {}).api_key == "with\nnewline \x7f and \t tab"
@@ -163,35 +161,35 @@ def test_a_value_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path: Path
         write(tmp_path / "config.toml", "host", "localhost")
 
 
-@pytest.mark.parametrize("around", [{"COFIO_MAX_BODY": "-1"}, {"COFIO_LOG_LEVEL": "loud"}])
-def test_a_setting_that_cannot_work_is_refused(tmp_path: Path, around: dict[str, str]) -> None:
+@pytest.mark.parametrize("env", [{"COFIO_MAX_BODY": "-1"}, {"COFIO_LOG_LEVEL": "loud"}])
+def test_unusable_setting_is_rejected(tmp_path: Path, env: dict[str, str]) -> None:
     with pytest.raises(Misconfigured):
-        Settings.load({"home": tmp_path}, around)
+        Settings.load({"home": tmp_path}, env)
 
 
-def test_a_store_in_memory_is_refused(tmp_path: Path) -> None:
+def test_in_memory_store_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="forgets"):
         assert Settings.load({"home": tmp_path, "store": "sqlite:///:memory:"}, {}).store_path
 
 
-# ── the model that reads what was said ────────────────────────────────────────────────────────────────────────────────
+# ── extraction model ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_no_model_is_asked_unless_one_is_set(tmp_path: Path) -> None:
+def test_no_extraction_provider_by_default(tmp_path: Path) -> None:
     loaded = Settings.load({"home": tmp_path}, {"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"})
     assert (loaded.extract_provider, loaded.extract_model, loaded.extract_url, loaded.extract_key) == ("", "", "", "")
     assert (loaded.extract_timeout, loaded.inbox_limit, loaded.inbox_days) == (60.0, 10_000, 30)
 
 
 @pytest.mark.parametrize("prefix", ["", "COFIO_"])
-def test_the_model_is_set_by_variables_of_either_name(tmp_path: Path, prefix: str) -> None:
+def test_extraction_variables_work_with_and_without_prefix(tmp_path: Path, prefix: str) -> None:
     values = {"PROVIDER": " Ollama ", "MODEL": "llama3:8b", "URL": "http://x:1", "TIMEOUT": "5"}
     loaded = Settings.load({"home": tmp_path}, {f"{prefix}EXTRACT_{name}": value for name, value in values.items()})
     assert (loaded.extract_provider, loaded.extract_model) == ("Ollama", "llama3:8b")
     assert (loaded.extract_url, loaded.extract_timeout) == ("http://x:1", 5.0)
 
 
-def test_the_model_is_set_in_the_file_too(tmp_path: Path) -> None:
+def test_extraction_provider_can_be_set_in_the_file(tmp_path: Path) -> None:
     write(tmp_path, "extract_provider", "anthropic")
     write(tmp_path, "anthropic_key", "sk-2")
     loaded = Settings.load({"home": tmp_path}, {})
@@ -207,11 +205,11 @@ def test_the_model_is_set_in_the_file_too(tmp_path: Path) -> None:
         ("martian", "", "default"),
     ],
 )
-def test_a_provider_is_given_its_own_key(tmp_path: Path, provider: str, key: str, origin: str) -> None:
-    around = {"EXTRACT_PROVIDER": provider, "OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}
-    loaded = Settings.load({"home": tmp_path}, around)
+def test_extract_key_comes_from_the_selected_provider(tmp_path: Path, provider: str, key: str, origin: str) -> None:
+    env = {"EXTRACT_PROVIDER": provider, "OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}
+    loaded = Settings.load({"home": tmp_path}, env)
     assert (loaded.extract_key, loaded.origins["extract_key"]) == (key, origin)
-    loaded = Settings.load({"home": tmp_path}, {**around, "COFIO_EXTRACT_KEY": "sk-3"})
+    loaded = Settings.load({"home": tmp_path}, {**env, "COFIO_EXTRACT_KEY": "sk-3"})
     assert (loaded.extract_key, loaded.origins["extract_key"]) == ("sk-3", "COFIO_EXTRACT_KEY")
 
 
@@ -224,20 +222,20 @@ def test_a_provider_is_given_its_own_key(tmp_path: Path, provider: str, key: str
         ("http://127.0.0.1:11434/v1", "", "default"),
     ],
 )
-def test_openais_key_goes_with_a_chat_to_openai_alone(tmp_path: Path, url: str, key: str, origin: str) -> None:
-    around = {"OPENAI_API_KEY": "sk-1", "COFIO_CHAT_UPSTREAM_URL": url}
-    loaded = Settings.load({"home": tmp_path}, around)
+def test_openai_key_is_sent_only_to_openai_upstream(tmp_path: Path, url: str, key: str, origin: str) -> None:
+    env = {"OPENAI_API_KEY": "sk-1", "COFIO_CHAT_UPSTREAM_URL": url}
+    loaded = Settings.load({"home": tmp_path}, env)
     assert (loaded.chat_upstream_url, loaded.chat_upstream_timeout) == (url, 600.0)
     assert (loaded.chat_upstream_key, loaded.origins["chat_upstream_key"]) == (key, origin)
-    assert Settings.load({"home": tmp_path}, {**around, "CHAT_UPSTREAM_KEY": "sk-2"}).chat_upstream_key == "sk-2"
+    assert Settings.load({"home": tmp_path}, {**env, "CHAT_UPSTREAM_KEY": "sk-2"}).chat_upstream_key == "sk-2"
 
 
-def test_the_keys_of_providers_are_masked(tmp_path: Path) -> None:
-    around = {"EXTRACT_PROVIDER": "openai", "OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}
-    loaded = Settings.load({"home": tmp_path}, around)
+def test_provider_keys_are_masked(tmp_path: Path) -> None:
+    env = {"EXTRACT_PROVIDER": "openai", "OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}
+    loaded = Settings.load({"home": tmp_path}, env)
     assert {loaded.shown(name) for name in ("extract_key", "openai_key", "anthropic_key")} == {"•" * 8}
 
 
-def test_a_provider_that_there_is_none_of_does_not_stop_the_rest(tmp_path: Path) -> None:
-    around = {"EXTRACT_PROVIDER": "martian", "EXTRACT_URL": "http://[::1", "EXTRACT_MODEL": "\x00"}
-    assert Settings.load({"home": tmp_path}, around).extract_provider == "martian"
+def test_unknown_provider_does_not_break_loading(tmp_path: Path) -> None:
+    env = {"EXTRACT_PROVIDER": "martian", "EXTRACT_URL": "http://[::1", "EXTRACT_MODEL": "\x00"}
+    assert Settings.load({"home": tmp_path}, env).extract_provider == "martian"

@@ -1,6 +1,6 @@
-"""The real clients, pinned in package.json, in a cache folder of this machine.
+"""The real clients, pinned in package.json, installed in a cache folder of this machine.
 
-python -m tests.acceptance.clients    # installs them, or says what is missing
+python -m tests.acceptance.clients    # install them, or print what is missing
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ NEEDED = (
 
 
 class Missing(Exception):
-    """The clients cannot be had on this machine."""
+    """The clients are not available on this machine."""
 
 
 def folder() -> Path:
-    """Where they lie: COFIO_TEST_CACHE, or a folder in ~/.cache that is named after the versions."""
-    told = os.environ.get("COFIO_TEST_CACHE")
-    if told:
-        return Path(told).absolute()
+    """Return the cache folder: COFIO_TEST_CACHE, or a folder in ~/.cache named after the versions."""
+    result = os.environ.get("COFIO_TEST_CACHE")
+    if result:
+        return Path(result).absolute()
     return Path.home() / ".cache" / "cofio" / f"clients-{'-'.join(COMMANDS.values())}"
 
 
 def installed() -> Path:
-    """The folder with `claude` and `codex` in it. Missing where there is no npm, or it does not come through."""
+    """Return the folder with `claude` and `codex`. Raise Missing without npm or if the installation fails."""
     place = folder()
     place.mkdir(parents=True, exist_ok=True)
     with _alone(place / ".lock"):
@@ -51,14 +51,14 @@ def installed() -> Path:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Two runs of the suite at once install once."""
+    """Lock the installation, so that concurrent test runs install once."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _is_whole(place: Path) -> bool:
-    """Whether both run and are the pinned ones; half an installation is none."""
+    """Return True if both clients run with the pinned versions."""
     return all(_version(place, command) == version for command, version in COMMANDS.items())
 
 
@@ -68,32 +68,32 @@ def _version(place: Path, command: str) -> str:
         return ""
     env = {"PATH": os.environ.get("PATH", ""), "HOME": str(place / "home")}
     try:
-        said = subprocess.run([path, "--version"], env=env, capture_output=True, text=True, timeout=60, check=False)
+        text = subprocess.run([path, "--version"], env=env, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    found = re.search(r"\d+\.\d+\.\d+", said.stdout)
-    return found[0] if found else ""
+    results = re.search(r"\d+\.\d+\.\d+", text.stdout)
+    return results[0] if results else ""
 
 
 def _install(place: Path) -> None:
     if not shutil.which("npm") or not shutil.which("node"):
         raise Missing(NEEDED)
     shutil.copy(MANIFEST, place / "package.json")
-    # Scripts run: Claude Code puts its binary in place by one. A lock file would name where the packages came from.
+    # Scripts run: Claude Code installs its binary in one. A lock file would contain download URLs.
     command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
-    said = ""
+    text = ""
     for attempt in range(TRIES):
         time.sleep(5 * attempt)
         shutil.rmtree(place / "node_modules", ignore_errors=True)
-        done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
-        if done.returncode == 0 and _is_whole(place):
+        result = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+        if result.returncode == 0 and _is_whole(place):
             return
-        said = done.stderr.strip()[-500:] or "what it installed does not run"
-    raise Missing(f"npm does not install the clients: {said}")
+        text = result.stderr.strip()[-500:] or "what it installed does not run"
+    raise Missing(f"npm does not install the clients: {text}")
 
 
 def main() -> int:
-    """0 where they are there; where they cannot be had, 1 in CI and 0 elsewhere: the tests are skipped then."""
+    """Return 0 if the clients are available. Otherwise return 1 in CI and 0 elsewhere, where the tests are skipped."""
     if not _is_whole(folder()):
         print(f"Installing Claude Code {COMMANDS['claude']} and Codex {COMMANDS['codex']} into {folder()} ...")
     try:

@@ -1,4 +1,4 @@
-"""The clients, a model server, and Ann's laptop with cofio on it."""
+"""The clients, a model server, and a simulated laptop with cofio."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.acceptance.proxy import Outside
 
 @pytest.fixture(scope="session")
 def installed_clients() -> Path:
-    """Where `claude` and `codex` are. Without npm these tests are skipped; in CI that is a failure."""
+    """Return the folder of `claude` and `codex`. Without npm the tests are skipped; in CI that is a failure."""
     try:
         return clients.installed()
     except clients.Missing as why:
@@ -34,7 +34,7 @@ def models() -> Iterator[Models]:
 
 @pytest.fixture(scope="module")
 def outside() -> Iterator[Outside]:
-    """The way out. Whatever these tests made the clients do, none of them asked for anything there."""
+    """Yield a blocking proxy. Check that the clients requested no external host."""
     with Outside() as outside:
         yield outside
         assert outside.asked == []
@@ -44,16 +44,16 @@ def outside() -> Iterator[Outside]:
 def new_laptop(
     installed_clients: Path, models: Models, outside: Outside, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[], Laptop]]:
-    """Makes laptops, and stops what runs on them afterwards."""
-    made: list[Laptop] = []
+    """Yield a factory of laptops; stop their processes afterwards."""
+    created: list[Laptop] = []
 
     def make() -> Laptop:
         root = tmp_path_factory.mktemp("laptop")
-        made.append(Laptop(root, installed_clients, models, outside))
-        return made[-1]
+        created.append(Laptop(root, installed_clients, models, outside))
+        return created[-1]
 
     yield make
-    for laptop in made:
+    for laptop in created:
         laptop.down()
         shutil.rmtree(laptop.home.parent, ignore_errors=True)
 

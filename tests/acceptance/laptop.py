@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
-from tests.acceptance.models import Asked, Models
+from tests.acceptance.models import ModelRequest, Models
 from tests.acceptance.proxy import Outside
 
 COFIO = Path(sys.executable).with_name("cofio")
 CLIENTS = ("claude-code", "codex")
-PATIENCE = 60.0  # seconds that something may take on a slow machine before it counts as never
+TIMEOUT_S = 60.0  # seconds before an operation on a slow machine counts as failed
 
-#: Documented switches for what a client would otherwise do beside its work.
+#: documented switches against background network access of the clients
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -60,18 +60,18 @@ apps = false
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A run of a client that has ended."""
+class ClientRun:
+    """A finished run of a client."""
 
     code: int
     out: str
     err: str
     seconds: float
-    asked: list[Asked]  # what it asked the model
+    asked: list[ModelRequest]  # its requests to the model
 
     @property
     def read(self) -> str:
-        """All that the model was given to read."""
+        """Return everything the model received."""
         return "\n".join(asked.text for asked in self.asked)
 
 
@@ -84,10 +84,10 @@ class Laptop:
         self.models = models
         self.cofio_home = self.home / ".cofio"
         self.tmp = root / "tmp"
-        self.notifies = False  # whether Codex tells of its turns by `notify` too
+        self.notifies = False  # whether Codex also reports turns by `notify`
         for folder in (self.home, self.tmp, self.cofio_home, self.home / ".codex"):
             folder.mkdir(parents=True)
-        # Longer than people's: a machine that runs all the tests at once is slower than a laptop.
+        # longer than the defaults: a machine running all tests is slower than a laptop
         (self.cofio_home / "config.toml").write_text(
             "port = 0\nhook_recall_timeout_ms = 3000\nhook_capture_timeout_ms = 1000\n", encoding="utf-8"
         )
@@ -110,7 +110,7 @@ class Laptop:
     # ── projects ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def project(self, name: str) -> Path:
-        """A git project in her home, with a commit."""
+        """Create a git project with a commit in the home folder."""
         path = self.home / name
         path.mkdir(parents=True)
         self._git(path, "init", "-q", "-b", "main")
@@ -118,7 +118,7 @@ class Laptop:
         return path
 
     def worktree(self, project: Path, name: str) -> Path:
-        """Another working tree of a project."""
+        """Create another worktree of a project."""
         path = self.home / name
         self._git(project, "worktree", "add", "-q", str(path), "-b", path.name)
         return path
@@ -129,40 +129,40 @@ class Laptop:
 
     # ── clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def claude(self, prompt: str, *options: str, at: Path, says: str | None = None) -> Ran:
-        """`claude -p PROMPT` in a folder; with `says` several prompts go in by standard input."""
-        told = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose") if says else (prompt,)
-        return self.run("claude", *options, "-p", *told, at=at, says=says)
+    def claude(self, prompt: str, *options: str, at: Path, says: str | None = None) -> ClientRun:
+        """Run `claude -p PROMPT` in a folder; `says` sends several prompts by standard input."""
+        result = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose") if says else (prompt,)
+        return self.run("claude", *options, "-p", *result, at=at, says=says)
 
-    def codex(self, prompt: str, *options: str, at: Path) -> Ran:
+    def codex(self, prompt: str, *options: str, at: Path) -> ClientRun:
         """`codex exec PROMPT` in a folder. The hooks must be trusted: nothing here goes round that.
 
         Codex does not wait for `notify`; what it has to tell is here when this ends.
         """
         before = self.notified()
-        ran = self.run("codex", "exec", *options, prompt, at=at)
-        if self.notifies and ran.code == 0:
+        run = self.run("codex", "exec", *options, prompt, at=at)
+        if self.notifies and run.code == 0:
             wait_for(lambda: self.notified() > before, "notify has told of the turn")
-        return ran
+        return run
 
-    def prompt(self, client: str, prompt: str, *, at: Path) -> Ran:
-        """One prompt in a session of its own, in either client."""
+    def prompt(self, client: str, prompt: str, *, at: Path) -> ClientRun:
+        """Run one prompt in a new session of either client."""
         return self.claude(prompt, at=at) if client == "claude-code" else self.codex(prompt, at=at)
 
-    def run(self, *command: str, at: Path, says: str | None = None) -> Ran:
-        """Anything, to its end."""
+    def run(self, *command: str, at: Path, says: str | None = None) -> ClientRun:
+        """Run a command to its end."""
         before = len(self.models.asked())
         start = time.monotonic()
         fed: dict[str, Any] = {"stdin": subprocess.DEVNULL} if says is None else {"input": says}
-        done = subprocess.run(
+        result = subprocess.run(
             [self._found(command[0]), *command[1:]],
-            cwd=at, env=self.env, text=True, capture_output=True, timeout=2 * PATIENCE, check=False, **fed,
+            cwd=at, env=self.env, text=True, capture_output=True, timeout=2 * TIMEOUT_S, check=False, **fed,
         )  # fmt: skip
         seconds = time.monotonic() - start
-        return Ran(done.returncode, done.stdout, done.stderr, seconds, self.models.asked()[before:])
+        return ClientRun(result.returncode, result.stdout, result.stderr, seconds, self.models.asked()[before:])
 
     def start(self, *command: str, at: Path) -> subprocess.Popen[str]:
-        """Anything, without waiting for its end."""
+        """Start a command without waiting."""
         return subprocess.Popen(
             [self._found(command[0]), *command[1:]],
             cwd=at, env=self.env, text=True, start_new_session=True,
@@ -170,9 +170,9 @@ class Laptop:
         )  # fmt: skip
 
     def kill(self, running: subprocess.Popen[str]) -> None:
-        """End it, and all that it started, without a word."""
+        """Kill the process and its children."""
         os.killpg(running.pid, signal.SIGKILL)
-        running.communicate(timeout=PATIENCE)
+        running.communicate(timeout=TIMEOUT_S)
 
     def _found(self, command: str) -> str:
         path = self.clients / command
@@ -181,18 +181,18 @@ class Laptop:
     # ── cofio ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def cofio(self, *arguments: str, ok: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        result = subprocess.run(
             [COFIO, *arguments], cwd=self.home, env=self.env, text=True, capture_output=True,
-            stdin=subprocess.DEVNULL, timeout=2 * PATIENCE, check=False,
+            stdin=subprocess.DEVNULL, timeout=2 * TIMEOUT_S, check=False,
         )  # fmt: skip
-        assert done.returncode == 0 or not ok, f"cofio {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
-        return done
+        assert result.returncode == 0 or not ok, f"cofio {' '.join(arguments)}\n{result.stdout}\n{result.stderr}"
+        return result
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.cofio(*arguments, "--json").stdout)
 
     def install(self, *options: str) -> None:
-        """In both clients, as somebody does who wants no questions and approves of Codex running the hooks."""
+        """Install cofio in both clients unattended, with approval of the Codex hooks."""
         self.cofio("install", *CLIENTS, "--yes", "--provider", "skip", "--notify", "--trust-hooks", *options)
         self.notifies = True
 
@@ -201,16 +201,16 @@ class Laptop:
         self.notifies = False
 
     def trust(self) -> None:
-        """What `/hooks` in Codex does when the person agrees, by the interface that Codex has for it."""
+        """Approve the hooks as `/hooks` in Codex does, through its interface."""
         with AppServer(self) as codex:
             (place,) = codex.ask("hooks/list", cwds=[str(self.home)])["data"]
-            state = {each["key"]: {"trusted_hash": each["currentHash"]} for each in place["hooks"]}
+            state = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in place["hooks"]}
             codex.ask(
                 "config/batchWrite", edits=[{"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}]
             )
 
     def up(self) -> None:
-        if not (self.cofio_home / "hook.at").exists():  # the service takes it away when it ends
+        if not (self.cofio_home / "hook.at").exists():  # deleted by the service when it stops
             self.cofio("up")
 
     def down(self) -> None:
@@ -221,7 +221,7 @@ class Laptop:
 
     @contextmanager
     def hung(self) -> Iterator[None]:
-        """The service takes connections and answers none."""
+        """Suspend the service: it accepts connections and does not respond."""
         number = int(self.json("status")["pid"])
         os.kill(number, signal.SIGSTOP)
         try:
@@ -230,12 +230,12 @@ class Laptop:
             os.kill(number, signal.SIGCONT)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The service's answer over HTTP: a command of its own would take longer to start."""
+        """Send an HTTP request to the service, which is faster than a command."""
         url, key, *_ = (self.cofio_home / "hook.at").read_text(encoding="utf-8").splitlines()
         headers = {"Content-Type": "application/json", **({"X-API-Key": key} if key else {})}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url + path, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             return json.load(answer)
 
     def remember(
@@ -248,47 +248,47 @@ class Laptop:
         )
 
     def of(self, project: Path) -> list[dict[str, Any]]:
-        """The memories of a project, newest first."""
+        """Return the memories of a project, newest first."""
         return list(self.ask("GET", f"/memories?limit=200&project={quote(str(project))}")["memories"])
 
     def inbox_status(self) -> dict[str, Any]:
         return dict(self.ask("GET", "/inbox/status"))
 
     def memories(self) -> list[str]:
-        """The texts of all that is known, newest first."""
-        return [each["text"] for each in self.ask("GET", "/memories?limit=200")["memories"]]
+        """Return the texts of all memories, newest first."""
+        return [memory["text"] for memory in self.ask("GET", "/memories?limit=200")["memories"]]
 
     def known(self, words: str) -> list[str]:
-        """The memories in which these words stand."""
+        """Return the memories that contain this text."""
         return [text for text in self.memories() if words.lower() in text.lower()]
 
     def settled(self) -> None:
-        """Wait until nothing is pending: the spool is empty, and all that is due was learned from."""
+        """Wait until the spool is empty and all due captures are processed."""
         wait_for(lambda: not self.spooled(), "the spool is taken in")
         wait_for(lambda: self.inbox_status()["pending"] == 0, "nothing is pending")
 
     def spooled(self) -> list[Path]:
-        """What lies in the spool."""
+        """Return the files in the spool."""
         return sorted((self.cofio_home / "spool").glob("*.hook"))
 
     def notified(self) -> int:
-        """How often `notify` has told of a turn."""
+        """Return how often `notify` reported a turn."""
         return sum(" codex notify " in line for line in self.rungs())
 
     def rungs(self) -> list[str]:
-        """What the hooks wrote of themselves, a line a run."""
+        """Return the results in the hook log, one per run."""
         log = self.cofio_home / "hooks.log"
         return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
 
 
 def tools() -> list[str]:
-    """The folders of the few programs of this machine that clients need."""
-    found = [shutil.which(name) for name in ("node", "git")]
-    return list(dict.fromkeys(str(Path(path).parent) for path in found if path))
+    """Return the folders of the system programs that clients need."""
+    results = [shutil.which(name) for name in ("node", "git")]
+    return list(dict.fromkeys(str(Path(path).parent) for path in results if path))
 
 
 class AppServer:
-    """`codex app-server`: Codex as a program that answers requests, a line each."""
+    """`codex app-server`: Codex as a process that answers requests, one per line."""
 
     def __init__(self, laptop: Laptop) -> None:
         self._laptop = laptop
@@ -305,17 +305,17 @@ class AppServer:
 
     def __exit__(self, *_: object) -> None:
         self._codex.terminate()
-        self._codex.communicate(timeout=PATIENCE)
+        self._codex.communicate(timeout=TIMEOUT_S)
 
     def ask(self, method: str, **parameters: Any) -> Any:
         self._asked += 1
         self._say({"id": self._asked, "method": method, "params": parameters})
         assert self._codex.stdout
         for line in self._codex.stdout:
-            told = json.loads(line)
-            if told.get("id") == self._asked:
-                assert "error" not in told, told
-                return told["result"]
+            payload = json.loads(line)
+            if payload.get("id") == self._asked:
+                assert "error" not in payload, payload
+                return payload["result"]
         raise AssertionError(f"Codex does not answer {method}")
 
     def _say(self, said: dict[str, Any]) -> None:
@@ -325,19 +325,19 @@ class AppServer:
 
 
 def wait_for(true: Callable[[], bool], what: str) -> None:
-    """Wait until it is so, and fail when it never is."""
-    end = time.monotonic() + PATIENCE
+    """Wait until the condition is true; fail after a timeout."""
+    end = time.monotonic() + TIMEOUT_S
     while not true():
         assert time.monotonic() < end, f"it did not come about that {what}"
         time.sleep(0.1)
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its path."""
+    """Return the content of every file below a folder, by path."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def prompts(*texts: str) -> str:
-    """Several prompts for one session of Claude Code, as its standard input takes them."""
-    said = ({"type": "user", "message": {"role": "user", "content": text}} for text in texts)
-    return "".join(f"{json.dumps(each)}\n" for each in said)
+    """Return several prompts in Claude Code's input format."""
+    new_texts = ({"type": "user", "message": {"role": "user", "content": text}} for text in texts)
+    return "".join(f"{json.dumps(item)}\n" for item in new_texts)

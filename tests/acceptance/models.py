@@ -19,8 +19,8 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True)
-class Say:
-    """An answer in words, `after` so many seconds; `tokens` is how long the server claims that the prompt was."""
+class TextReply:
+    """A text reply, sent `after` this many seconds; `tokens` is the reported prompt size."""
 
     text: str
     after: float = 0.0
@@ -28,31 +28,31 @@ class Say:
 
 
 @dataclass(frozen=True)
-class Call:
+class ToolCallReply:
     """A call of one of the client's tools."""
 
     name: str
     arguments: dict[str, Any]
-    namespace: str = ""  # Codex has its tools for agents in one
+    namespace: str = ""  # Codex groups its agent tools in one
 
 
 @dataclass(frozen=True)
-class Fail:
-    """An error of the API, with this status."""
+class ErrorReply:
+    """An API error with this status."""
 
     status: int
     kind: str = "overloaded_error"
     message: str = "Overloaded"
 
 
-Reply = Say | Call | Fail
-Scripted = Reply | Callable[["Asked"], Reply]  # what was asked may decide
-NOTHING_SPECIAL = Say("Noted.")
+Reply = TextReply | ToolCallReply | ErrorReply
+Scripted = Reply | Callable[["ModelRequest"], Reply]  # may depend on the request
+NOTHING_SPECIAL = TextReply("Noted.")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request that came in."""
+class ModelRequest:
+    """A received request."""
 
     method: str
     path: str
@@ -65,26 +65,26 @@ class Asked:
 
     @property
     def text(self) -> str:
-        """Everything that the model is given to read: the system prompt and the messages, without the tools."""
+        """Return all text sent to the model: system prompt and messages, without tools."""
         body = self.body if isinstance(self.body, dict) else {}
         return "\n".join(_texts([body.get(part) for part in ("system", "instructions", "messages", "input")]))
 
     @property
     def last(self) -> str:
-        """The last thing that was said to the model."""
+        """Return the last message to the model."""
         body = self.body if isinstance(self.body, dict) else {}
-        said = body.get("messages") or body.get("input") or []
-        tail = [each for each in said if isinstance(each, dict) and each.get("role", "user") == "user"]
+        text = body.get("messages") or body.get("input") or []
+        tail = [item for item in text if isinstance(item, dict) and item.get("role", "user") == "user"]
         return "\n".join(_texts(tail[-1:]))
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in a JSON value, in order; of an object, what stands under text, content, output."""
+    """Yield the texts in a JSON value in order; of objects, those below text, content and output."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
     elif isinstance(value, dict):
         for name in ("text", "content", "output"):
             yield from _texts(value.get(name))
@@ -92,16 +92,16 @@ def _texts(value: Any) -> Iterator[str]:
 
 @dataclass
 class Models:
-    """The server. What it was asked is kept in order; a client that asks for anything but models finds a 404."""
+    """The server. It records model requests; other paths return 404."""
 
     port: int = 0
-    requests: list[Asked] = field(default_factory=list)
+    requests: list[ModelRequest] = field(default_factory=list)
     scripts: list[tuple[str, list[Scripted]]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     closing: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Self:
-        self._server = _Server(("127.0.0.1", 0), type("Desk", (_Desk,), {"models": self}))
+        self._server = _Server(("127.0.0.1", 0), type("Desk", (_Handler,), {"models": self}))
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
@@ -116,20 +116,20 @@ class Models:
         return f"http://127.0.0.1:{self.port}"
 
     def when(self, words: str, *replies: Scripted) -> None:
-        """Answer a conversation with these words in it so, one reply after the other; the last one again and again."""
+        """Reply to conversations with this text, one reply after the other; the last one is repeated."""
         with self.lock:
             self.scripts.insert(0, (words, list(replies)))
 
-    def asked(self) -> list[Asked]:
-        """What the clients asked a model, oldest first."""
+    def asked(self) -> list[ModelRequest]:
+        """Return the model requests, oldest first."""
         with self.lock:
             return [request for request in self.requests if request.is_for_a_model]
 
-    def about(self, words: str) -> list[Asked]:
-        """The requests in which these words were given to a model."""
-        return [each for each in self.asked() if words in each.text]
+    def about(self, words: str) -> list[ModelRequest]:
+        """Return the model requests that contain this text."""
+        return [memory for memory in self.asked() if words in memory.text]
 
-    def reply(self, asked: Asked) -> Reply:
+    def reply(self, asked: ModelRequest) -> Reply:
         with self.lock:
             for words, replies in self.scripts:
                 if words in asked.text:
@@ -142,12 +142,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has gone meanwhile is nothing to speak of."""
+        """Ignore disconnected clients."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
-class _Desk(BaseHTTPRequestHandler):
+class _Handler(BaseHTTPRequestHandler):
     """One connection of a client."""
 
     models: Models
@@ -165,19 +165,19 @@ class _Desk(BaseHTTPRequestHandler):
             self._tell(404, _refusal("not_found_error", "not here"))
 
     def do_POST(self) -> None:
-        asked = self._keep(self._body())
-        if asked.path.split("?")[0] == "/v1/messages/count_tokens":
-            self._tell(200, {"input_tokens": len(asked.text) // 4})
-        elif not asked.is_for_a_model:
+        request = self._keep(self._body())
+        if request.path.split("?")[0] == "/v1/messages/count_tokens":
+            self._tell(200, {"input_tokens": len(request.text) // 4})
+        elif not request.is_for_a_model:
             self._tell(404, _refusal("not_found_error", "not here"))
         else:
-            self._answer(asked, self.models.reply(asked))
+            self._answer(request, self.models.reply(request))
 
-    def _answer(self, asked: Asked, reply: Reply) -> None:
-        if isinstance(reply, Fail):
+    def _answer(self, asked: ModelRequest, reply: Reply) -> None:
+        if isinstance(reply, ErrorReply):
             self._tell(reply.status, _refusal(reply.kind, reply.message))
             return
-        if isinstance(reply, Say) and reply.after:
+        if isinstance(reply, TextReply) and reply.after:
             self.models.closing.wait(reply.after)
         anthropic = asked.path.startswith("/v1/messages")
         if anthropic and not asked.body.get("stream"):
@@ -192,11 +192,13 @@ class _Desk(BaseHTTPRequestHandler):
         except ValueError:
             return raw.decode("utf-8", "replace")
 
-    def _keep(self, body: Any) -> Asked:
-        asked = Asked(self.command, self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+    def _keep(self, body: Any) -> ModelRequest:
+        request = ModelRequest(
+            self.command, self.path, {name.lower(): value for name, value in self.headers.items()}, body
+        )
         with self.models.lock:
-            self.models.requests.append(asked)
-        return asked
+            self.models.requests.append(request)
+        return request
 
     def _tell(self, status: int, body: Any) -> None:
         raw = json.dumps(body).encode()
@@ -221,7 +223,7 @@ class _Desk(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: the tests look at what was asked."""
+        """Suppress logging."""
 
 
 def _refusal(kind: str, message: str) -> dict[str, Any]:
@@ -231,47 +233,47 @@ def _refusal(kind: str, message: str) -> dict[str, Any]:
 _numbers = iter(range(1, 1_000_000))
 
 
-def _block(reply: Say | Call) -> dict[str, Any]:
-    if isinstance(reply, Say):
+def _block(reply: TextReply | ToolCallReply) -> dict[str, Any]:
+    if isinstance(reply, TextReply):
         return {"type": "text", "text": reply.text}
     return {"type": "tool_use", "id": f"toolu_{next(_numbers):08}", "name": reply.name, "input": reply.arguments}
 
 
-def _message(asked: Asked, reply: Say | Call) -> dict[str, Any]:
-    """A whole message of Anthropic's API."""
+def _message(asked: ModelRequest, reply: TextReply | ToolCallReply) -> dict[str, Any]:
+    """Return a complete message of Anthropic's API."""
     return {
         "id": f"msg_{next(_numbers):08}",
         "type": "message",
         "role": "assistant",
         "model": asked.body.get("model", "model"),
         "content": [_block(reply)],
-        "stop_reason": "end_turn" if isinstance(reply, Say) else "tool_use",
+        "stop_reason": "end_turn" if isinstance(reply, TextReply) else "tool_use",
         "stop_sequence": None,
         "usage": {"input_tokens": getattr(reply, "tokens", 100), "output_tokens": 5},
     }
 
 
-def _anthropic(asked: Asked, reply: Say | Call) -> Iterator[dict[str, Any]]:
-    """The same message, as a stream."""
-    whole = _message(asked, reply)
-    (block,) = whole["content"]
-    yield {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}
-    if isinstance(reply, Say):
+def _anthropic(asked: ModelRequest, reply: TextReply | ToolCallReply) -> Iterator[dict[str, Any]]:
+    """Yield the message as a stream."""
+    complete = _message(asked, reply)
+    (block,) = complete["content"]
+    yield {"type": "message_start", "message": {**complete, "content": [], "stop_reason": None}}
+    if isinstance(reply, TextReply):
         empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": reply.text}
     else:
         empty, delta = {**block, "input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(reply.arguments)}
     yield {"type": "content_block_start", "index": 0, "content_block": empty}
     yield {"type": "content_block_delta", "index": 0, "delta": delta}
     yield {"type": "content_block_stop", "index": 0}
-    stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    stop = {"stop_reason": complete["stop_reason"], "stop_sequence": None}
     yield {"type": "message_delta", "delta": stop, "usage": {"output_tokens": 5}}
     yield {"type": "message_stop"}
 
 
-def _openai(reply: Say | Call) -> Iterator[dict[str, Any]]:
-    """A response of OpenAI's API, as a stream."""
+def _openai(reply: TextReply | ToolCallReply) -> Iterator[dict[str, Any]]:
+    """Yield a response of OpenAI's API as a stream."""
     number = next(_numbers)
-    if isinstance(reply, Say):
+    if isinstance(reply, TextReply):
         content = [{"type": "output_text", "text": reply.text, "annotations": []}]
         item = {"type": "message", "id": f"msg_{number:08}", "role": "assistant", "content": content}
     else:

@@ -1,4 +1,4 @@
-"""The way out: a proxy that every client is told to use. It lets nobody through, and keeps what was asked of it."""
+"""A proxy that all clients must use. It blocks every request and records it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Outside:
-    """A proxy on loopback. `asked` has what was asked of it, such as "CONNECT example.com:443"."""
+    """A blocking proxy on loopback. `asked` lists the requests, such as "CONNECT example.com:443"."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -29,14 +29,14 @@ class Outside:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def _desk(self) -> type[socketserver.StreamRequestHandler]:
-        asked = self.asked
+        request = self.asked
 
         class Desk(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 line = self.rfile.readline(2_000).decode("latin-1").strip()
                 if not line:
-                    return  # a client that ended before it said whom it wanted
-                asked.append(line.rsplit(" ", 1)[0])
+                    return  # the client disconnected before sending a request
+                request.append(line.rsplit(" ", 1)[0])
                 self.wfile.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
         return Desk

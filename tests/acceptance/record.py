@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.acceptance.clients import installed
 from tests.acceptance.laptop import Laptop, prompts
-from tests.acceptance.models import Asked, Call, Fail, Models, Reply, Say
+from tests.acceptance.models import ErrorReply, ModelRequest, Models, Reply, TextReply, ToolCallReply
 from tests.acceptance.proxy import Outside
 
 SAMPLES = Path(__file__).with_name("samples")
@@ -44,7 +44,7 @@ printf '{{"hookSpecificOutput":{{"hookEventName":"%s","additionalContext":"%s"}}
 
 
 class Recording:
-    """A laptop on which every hook is kept."""
+    """A laptop on which every hook run is recorded."""
 
     def __init__(self, root: Path, models: Models, outside: Outside) -> None:
         self.root = root
@@ -65,16 +65,16 @@ class Recording:
         config.write_text(f"notify = {notify}\n{limit}\n{config.read_text(encoding='utf-8')}", encoding="utf-8")
 
     def codex(self, *command: str) -> None:
-        done = self.laptop.run("codex", "exec", *command, "--dangerously-bypass-hook-trust", at=self.web)
-        assert done.code in (0, 1), done.err
+        result = self.laptop.run("codex", "exec", *command, "--dangerously-bypass-hook-trust", at=self.web)
+        assert result.code in (0, 1), result.err
 
     def told(self) -> list[Any]:
-        """What the hooks were given since the last time."""
+        """Return the hook inputs since the last call."""
         paths = sorted(self.dump.iterdir())
-        told = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+        output = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
         for path in paths:
             path.unlink()
-        return told
+        return output
 
     def keep(self, name: str, lines: list[Any]) -> None:
         path = SAMPLES / name
@@ -83,7 +83,7 @@ class Recording:
         path.write_text(self._general(text), encoding="utf-8")
 
     def _general(self, text: str) -> str:
-        """The same, as if on Ann's machine."""
+        """Return the text with generic paths."""
         dashed = re.sub(r"[^A-Za-z0-9]", "-", str(self.laptop.home))
         text = text.replace(dashed, "-home-ann").replace(str(self.laptop.home), "/home/ann")
         text = text.replace(str(self.laptop.clients.parents[1]), "/usr/lib").replace(str(self.root), "/tmp")
@@ -97,7 +97,7 @@ def _short(value: Any) -> Any:
             value if len(value) <= LONGEST or re.search("cofio-memory|notification>", value) else f"{value[:LONGEST]}…"
         )
     if isinstance(value, list):
-        return [_short(each) for each in value[:5]]
+        return [_short(item) for item in value[:5]]
     if isinstance(value, dict) and value.get("type") in _BULKY:
         return {"type": value["type"]}
     return {name: _short(each) for name, each in value.items()} if isinstance(value, dict) else value
@@ -107,24 +107,24 @@ def _lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _agent_waited_for(asked: Asked) -> Reply:
+def _agent_waited_for(asked: ModelRequest) -> Reply:
     (agent,) = re.findall(r"agent_id[^0-9a-f]*([0-9a-f-]{36})", json.dumps(asked.body["input"][-1]))
-    return Call("wait_agent", {"targets": [agent], "timeout_ms": 30_000}, "multi_agent_v1")
+    return ToolCallReply("wait_agent", {"targets": [agent], "timeout_ms": 30_000}, "multi_agent_v1")
 
 
 def _script(models: Models) -> None:
-    models.when("Overloaded today", Fail(529))
-    models.when("ask an agent", Call("Agent", {"description": "Look", "prompt": "AGENT: we build with Bazel.",
-                "subagent_type": "general-purpose"}), Say("I asked one."))  # fmt: skip
-    models.when("AGENT:", Say("AGENT'S ANSWER: we always build with Bazel."))
+    models.when("Overloaded today", ErrorReply(529))
+    models.when("ask an agent", ToolCallReply("Agent", {"description": "Look", "prompt": "AGENT: we build with Bazel.",
+                "subagent_type": "general-purpose"}), TextReply("I asked one."))  # fmt: skip
+    models.when("AGENT:", TextReply("AGENT'S ANSWER: we always build with Bazel."))
 
 
 def claude(recording: Recording) -> None:
-    """A session with a command, a subagent and a compaction, resumed; a fork of it; one that failed; one cleared."""
+    """Record a session with a command, a subagent, a compaction and a resume; a fork; a failure; a cleared session."""
     laptop, web = recording.laptop, recording.web
-    said = prompts("We switched from Prisma to Drizzle for the web app.", "Please ask an agent how we build.",
+    text = prompts("We switched from Prisma to Drizzle for the web app.", "Please ask an agent how we build.",
                    "/compact", "We run the tests with Vitest.")  # fmt: skip
-    assert laptop.claude("", at=web, says=said).code == 0
+    assert laptop.claude("", at=web, says=text).code == 0
     session = _newest(laptop.home / ".claude/projects", "*/*.jsonl")
     assert laptop.claude("We lint with Biome.", "--resume", session.stem, at=web).code == 0
     recording.keep("claude-code/session.jsonl", _lines(session))
@@ -139,24 +139,25 @@ def claude(recording: Recording) -> None:
 
 
 def codex(recording: Recording) -> None:
-    """A session with a subagent, resumed with a compaction; a fork of it; one that failed."""
+    """Record a session with a subagent and a resume with compaction; a fork; a failure."""
     models = recording.laptop.models
-    models.when("spawn an agent", Call("spawn_agent", {"message": "AGENT: we build with Bazel."}, "multi_agent_v1"),
-                _agent_waited_for, Say("I asked one.", tokens=50_000))  # fmt: skip
+    models.when("spawn an agent",
+                ToolCallReply("spawn_agent", {"message": "AGENT: we build with Bazel."}, "multi_agent_v1"),
+                _agent_waited_for, TextReply("I asked one.", tokens=50_000))  # fmt: skip
     recording.codex(
         "We switched from Prisma to Drizzle for the web app. Please spawn an agent that looks how we build."
     )
     sessions = recording.laptop.home / ".codex/sessions"
     by_kind = {_lines(path)[0]["payload"]["thread_source"]: path for path in sessions.rglob("*.jsonl")}
     name = _lines(by_kind["user"])[0]["payload"]["id"]
-    models.when("We lint with Biome.", Say("Good."))
-    models.when("CONTEXT CHECKPOINT COMPACTION", Say("SUMMARY: the user wants Bazel."))
+    models.when("We lint with Biome.", TextReply("Good."))
+    models.when("CONTEXT CHECKPOINT COMPACTION", TextReply("SUMMARY: the user wants Bazel."))
     recording.codex("resume", name, "We lint with Biome.")
     recording.keep("codex/session.jsonl", _lines(by_kind["user"]))
     recording.keep("codex/subagent.jsonl", _lines(by_kind["subagent"]))
     recording.codex("fork", name, "We format with Biome too.")
     recording.keep("codex/forked.jsonl", _lines(_newest(sessions, "*.jsonl")))
-    models.when("We use pnpm.", Fail(500, "server_error", "we are down"))
+    models.when("We use pnpm.", ErrorReply(500, "server_error", "we are down"))
     recording.codex("We use pnpm.")
     recording.keep("codex/failed.jsonl", _lines(_newest(sessions, "*.jsonl")))
     recording.keep("codex/hooks.jsonl", recording.told())

@@ -1,4 +1,4 @@
-"""Where the real clients cannot be had, that is said, and what to do."""
+"""Messages when the real clients are not available."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tests.acceptance import clients
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without node."""
+    """Simulate a machine without node."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("COFIO_TEST_CACHE", str(tmp_path / "cache"))
 
 
-def test_without_npm_the_clients_are_missing_and_it_is_said_what_to_install(bare: None) -> None:
+def test_missing_npm_error_says_what_to_install(bare: None) -> None:
     with pytest.raises(clients.Missing, match="apt-get install nodejs npm"):
         clients.installed()
 
 
 @pytest.mark.parametrize(("ci", "code"), [("", 0), ("true", 1)])
-def test_without_npm_only_ci_fails(
+def test_missing_npm_fails_in_ci_only(
     bare: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ci: str, code: int
 ) -> None:
     monkeypatch.setenv("CI", ci)
@@ -30,6 +30,6 @@ def test_without_npm_only_ci_fails(
     assert "need node and npm" in capsys.readouterr().err
 
 
-def test_versions_are_exact_and_no_lock_file_names_where_they_come_from() -> None:
+def test_versions_are_pinned_without_lock_file() -> None:
     assert all(version[0].isdigit() for version in clients.PINNED.values())
     assert not clients.MANIFEST.with_name("package-lock.json").exists()

@@ -1,4 +1,4 @@
-"""What a person says in one client is learned, once, and recalled: in the next session, and in the other client."""
+"""Learning from sessions of both clients once, and recall in the next session and the other client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.laptop import CLIENTS, Laptop, prompts
-from tests.acceptance.models import Say
+from tests.acceptance.models import TextReply
 
 PRISMA = "We switched from Prisma to Drizzle for the web app."
 OTHER = {"claude-code": "codex", "codex": "claude-code"}
@@ -17,18 +17,18 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def web(laptop: Laptop) -> Path:
-    """A project that nobody knows anything about yet."""
+    """Return a project without memories."""
     return laptop.project(f"work-{next(_numbers)}/web")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_was_said_is_learned_once_and_recalled_in_both_clients(laptop: Laptop, web: Path, client: str) -> None:
+def test_fact_is_learned_once_and_recalled_in_both_clients(laptop: Laptop, web: Path, client: str) -> None:
     before = laptop.inbox_status()
-    ran = laptop.prompt(client, PRISMA, at=web)
-    assert (ran.code, ran.out.strip()) == (0, "Noted.")
+    run = laptop.prompt(client, PRISMA, at=web)
+    assert (run.code, run.out.strip()) == (0, "Noted.")
     laptop.settled()
 
-    (memory,) = laptop.of(web)  # prompt, stop, end, the transcript and, in Codex, notify have all told of it
+    (memory,) = laptop.of(web)  # prompt, stop, end, transcript and, in Codex, notify reported it
     assert "Drizzle" in memory["text"]
     assert memory["text"] in laptop.cofio("list", "--source", f"{client}/web").stdout
     assert memory["source"] == f"{client}/web"
@@ -37,15 +37,15 @@ def test_what_was_said_is_learned_once_and_recalled_in_both_clients(laptop: Lapt
     assert after["stored"] - before["stored"] == 1
     assert after["balanced"]
 
-    for each in (client, OTHER[client]):
-        again = laptop.prompt(each, "Which ORM do we use for the web app?", at=web)
-        assert "<cofio-memory>" in again.read
-        assert memory["text"] in again.read
+    for item in (client, OTHER[client]):
+        repeated = laptop.prompt(item, "Which ORM do we use for the web app?", at=web)
+        assert "<cofio-memory>" in repeated.read
+        assert memory["text"] in repeated.read
     laptop.settled()
     assert len(laptop.of(web)) == 1
 
 
-def test_a_worktree_is_the_same_project_and_a_namesake_is_not(laptop: Laptop, web: Path) -> None:
+def test_worktree_is_the_same_project_and_a_namesake_is_not(laptop: Laptop, web: Path) -> None:
     laptop.claude(PRISMA, at=web)
     laptop.settled()
     beside = laptop.worktree(web, f"{web.parent.name}-beside")
@@ -59,28 +59,29 @@ def test_a_worktree_is_the_same_project_and_a_namesake_is_not(laptop: Laptop, we
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_was_injected_is_not_learned_again(laptop: Laptop, web: Path, client: str) -> None:
+def test_injected_memory_is_not_learned_again(laptop: Laptop, web: Path, client: str) -> None:
     laptop.remember("We decided to keep money in integers, in cents.", web, category="decision")
     laptop.models.when(
-        "How do we store prices?", Say("As noted, you decided to keep money in integers, in cents. We always do so.")
+        "How do we store prices?",
+        TextReply("As noted, you decided to keep money in integers, in cents. We always do so."),
     )
     before = laptop.inbox_status()["captured"]
-    ran = laptop.prompt(client, "How do we store prices?", at=web)
+    run = laptop.prompt(client, "How do we store prices?", at=web)
     laptop.settled()
     (memory,) = laptop.of(web)
     assert memory["text"] == "We decided to keep money in integers, in cents."
-    assert memory["text"] in ran.read
-    assert laptop.inbox_status()["captured"] == before + 1  # the turn was looked at
+    assert memory["text"] in run.read
+    assert laptop.inbox_status()["captured"] == before + 1  # the turn was processed
     assert memory["occurrences"] == 1
 
 
 def test_every_turn_of_a_long_session_is_learned_once(laptop: Laptop, web: Path) -> None:
     before = laptop.inbox_status()
-    said = prompts(
+    message = prompts(
         "We use Vitest for unit tests.", "/compact", "We use Biome for linting.", "/clear", "We use Node 22."
     )
-    ran = laptop.claude("", at=web, says=said)
-    assert ran.code == 0
+    run = laptop.claude("", at=web, says=message)
+    assert run.code == 0
     laptop.settled()
     texts = [memory["text"] for memory in laptop.of(web)]
     assert sorted(word for word in ("Vitest", "Biome", "Node 22") if any(word in text for text in texts)) == [
@@ -89,10 +90,10 @@ def test_every_turn_of_a_long_session_is_learned_once(laptop: Laptop, web: Path)
         "Vitest",
     ]
     assert len(texts) == 3
-    assert laptop.inbox_status()["captured"] - before["captured"] == 4  # and the summary of the compaction
+    assert laptop.inbox_status()["captured"] - before["captured"] == 4  # including the summary of the compaction
 
 
-def test_a_session_resumed_and_forked_is_learned_once(laptop: Laptop, web: Path) -> None:
+def test_resumed_and_forked_session_is_learned_once(laptop: Laptop, web: Path) -> None:
     before = laptop.inbox_status()
     first = "0f0c1f6e-6f43-4a55-9c8e-3f9b2f6f7a01"
     laptop.claude("We use Vitest for unit tests.", "--session-id", first, at=web)
@@ -103,7 +104,7 @@ def test_a_session_resumed_and_forked_is_learned_once(laptop: Laptop, web: Path)
     assert laptop.inbox_status()["captured"] - before["captured"] == 3
 
 
-def test_a_session_of_codex_resumed_is_learned_once(laptop: Laptop, web: Path) -> None:
+def test_resumed_codex_session_is_learned_once(laptop: Laptop, web: Path) -> None:
     before = laptop.inbox_status()
     laptop.codex("We use Vitest for unit tests.", at=web)
     laptop.codex("We use Biome for linting.", "resume", "--last", at=web)

@@ -1,4 +1,4 @@
-"""The command line in this process with the hashing embedder, and in a process of its own with the real model."""
+"""Run the command line in this process with the hashing embedder, or in a new process with the real model."""
 
 from __future__ import annotations
 
@@ -24,51 +24,53 @@ from cofio.settings import Settings, settable
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
-VARIABLES = [variable for each in settable() for variable in each.metadata["variables"]]
+VARIABLES = [variable for setting in settable() for variable in setting.metadata["variables"]]
 
 
 def hashing_keeper(settings: Settings) -> Keeper:
     return bootstrap.keeper(settings, embedder=HashEmbedder())
 
 
-class Cofio:
-    """`cofio ARGUMENTS` in this process, on a home of its own."""
+class InProcessCli:
+    """Run `cofio ARGUMENTS` in this process with its own home folder."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
 
-    def __call__(self, *arguments: str, says: str | bytes | None = None, env: dict[str, str] | None = None) -> Result:
+    def __call__(
+        self, *arguments: str, input_text: str | bytes | None = None, env: dict[str, str] | None = None
+    ) -> Result:
         clean: dict[str, str | None] = {**dict.fromkeys(VARIABLES), "COFIO_HOME": str(self.home), **(env or {})}
         session = CliContext(open_keeper=hashing_keeper)
-        return CliRunner().invoke(cli, list(arguments), input=says, env=clean, obj=session)
+        return CliRunner().invoke(cli, list(arguments), input=input_text, env=clean, obj=session)
 
-    def lines(self, *arguments: str, **how: Any) -> list[str]:
-        done = self(*arguments, **how)
-        assert done.exit_code == 0, done.output
-        return done.stdout.splitlines()
+    def lines(self, *arguments: str, **options: Any) -> list[str]:
+        result = self(*arguments, **options)
+        assert result.exit_code == 0, result.output
+        return result.stdout.splitlines()
 
-    def json(self, *arguments: str, **how: Any) -> Any:
-        done = self(*arguments, "--json", **how)
-        assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)
+    def json(self, *arguments: str, **options: Any) -> Any:
+        result = self(*arguments, "--json", **options)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
 
 
 @pytest.fixture
-def cofio(tmp_path: Path) -> Cofio:
-    return Cofio(tmp_path / "home")
+def cofio(tmp_path: Path) -> InProcessCli:
+    return InProcessCli(tmp_path / "home")
 
 
 class Shell:
-    """`python -m cofio ARGUMENTS` in a process of its own."""
+    """Run `python -m cofio ARGUMENTS` in a new process."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-        self.env = {**kept, "COFIO_HOME": str(home), "COFIO_PORT": "0"}
+        stored = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+        self.env = {**stored, "COFIO_HOME": str(home), "COFIO_PORT": "0"}
 
-    def start(self, *arguments: str, **how: Any) -> subprocess.Popen[str]:
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
-        # A runner in the background ignores Ctrl-C, and its children would inherit that.
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        # A background runner ignores SIGINT, and its child processes would inherit that.
         pipes["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
         return subprocess.Popen([sys.executable, "-m", "cofio", *arguments], env=self.env, text=True, **pipes)
 
@@ -79,9 +81,9 @@ class Shell:
         )
 
     def json(self, *arguments: str) -> Any:
-        done = self(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        result = self(*arguments, "--json")
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
 
 
 @pytest.fixture
@@ -92,8 +94,8 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 @contextmanager
-def served(keeper: Keeper, settings: Settings) -> Iterator[str]:
-    """The URL of a real service on this keeper."""
+def running_service(keeper: Keeper, settings: Settings) -> Iterator[str]:
+    """Run a service with this keeper and yield its URL."""
     serving = HttpServer(keeper, settings)
     ready = threading.Event()
     thread = threading.Thread(target=serving.run, args=(lambda _url: ready.set(),))
@@ -106,26 +108,26 @@ def served(keeper: Keeper, settings: Settings) -> Iterator[str]:
         thread.join(30)
 
 
-class CallersClock(FixedClock):
-    """Moves when a caller reads it. What the service's worker does of its own accord, at whatever moment, leaves it."""
+class CallerClock(FixedClock):
+    """Clock that advances when a caller reads it, but not when the inbox worker of the service does."""
 
     def __call__(self) -> str:
-        told = super().__call__()
+        result = super().__call__()
         if threading.current_thread().name == "cofio-worker":
             self.advance(-1)
-        return told
+        return result
 
 
 @pytest.fixture
 def new_keeper(tmp_path: Path) -> Iterator[Callable[[str], Keeper]]:
-    """Makes keepers whose clocks tell the same times."""
-    made: list[Keeper] = []
+    """Yield a factory of keepers whose clocks return the same times."""
+    created: list[Keeper] = []
 
-    def make(name: str) -> Keeper:
-        clock = CallersClock()
-        made.append(Keeper(SqliteStore(tmp_path / f"{name}.db", clock), HashEmbedder(), clock))
-        return made[-1]
+    def make_keeper(name: str) -> Keeper:
+        clock = CallerClock()
+        created.append(Keeper(SqliteStore(tmp_path / f"{name}.db", clock), HashEmbedder(), clock))
+        return created[-1]
 
-    yield make
-    for each in made:
-        each.close()
+    yield make_keeper
+    for new in created:
+        new.close()

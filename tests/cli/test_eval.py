@@ -1,4 +1,4 @@
-"""`cofio eval`: one JSON object for a program, tables for a person, files for the docs; with the real model."""
+"""The `cofio eval retrieval` command with the real model: JSON, tables and report files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from cofio.cli import CliContext
 from cofio.cli.evaluation import measuring
-from tests.cli.conftest import Cofio
+from tests.cli.conftest import InProcessCli
 
 KEYS = {
     *("r@5", "r@10", "r@20", "ndcg@10", "by_category", "p50_ms", "p95_ms", "intervals", "questions"),
@@ -42,20 +42,20 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_program_gets_one_object_with_the_figures_first(cofio: Cofio, file: Path) -> None:
-    done = cofio("eval", "retrieval", str(file), "--json")
-    assert (done.exit_code, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    assert told.keys() == KEYS
-    assert list(told)[:4] == ["r@5", "r@10", "r@20", "ndcg@10"]
-    assert [told[name] for name in ("r@5", "r@10", "r@20", "ndcg@10")] == [1.0, 1.0, 1.0, 1.0]
-    assert told["by_category"]["far"] == {"r@5": 1.0, "r@10": 1.0, "r@20": 1.0, "ndcg@10": 1.0, "questions": 1}
-    assert told["per_question"] == {"talk/q1": 1.0, "talk/q2": 1.0}
-    assert told["p95_ms"] >= told["p50_ms"] > 0
-    assert told["command"] == "cofio eval retrieval talk.jsonl"
+def test_json_output_has_all_figures(cofio: InProcessCli, file: Path) -> None:
+    result = cofio("eval", "retrieval", str(file), "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    payload = json.loads(result.stdout)
+    assert payload.keys() == KEYS
+    assert list(payload)[:4] == ["r@5", "r@10", "r@20", "ndcg@10"]
+    assert [payload[name] for name in ("r@5", "r@10", "r@20", "ndcg@10")] == [1.0, 1.0, 1.0, 1.0]
+    assert payload["by_category"]["far"] == {"r@5": 1.0, "r@10": 1.0, "r@20": 1.0, "ndcg@10": 1.0, "questions": 1}
+    assert payload["per_question"] == {"talk/q1": 1.0, "talk/q2": 1.0}
+    assert payload["p95_ms"] >= payload["p50_ms"] > 0
+    assert payload["command"] == "cofio eval retrieval talk.jsonl"
 
 
-def test_a_person_gets_tables(cofio: Cofio, file: Path) -> None:
+def test_text_output_has_tables(cofio: InProcessCli, file: Path) -> None:
     text = cofio("eval", "retrieval", str(file)).stdout
     assert text.startswith("Retrieval\n")
     for title in ("Found", "By category: default", "Evidence within tokens", "Given unasked"):
@@ -64,29 +64,29 @@ def test_a_person_gets_tables(cofio: Cofio, file: Path) -> None:
     assert "100.0 [100.0, 100.0]" in text
 
 
-def test_page_and_json_are_written_to_the_folder(cofio: Cofio, file: Path, tmp_path: Path) -> None:
-    done = cofio("eval", "retrieval", str(file), "--json", "--write", str(tmp_path / "out"))
-    assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert json.loads((tmp_path / "out" / "retrieval.json").read_text(encoding="utf-8")) == told
+def test_write_creates_page_json_and_plots(cofio: InProcessCli, file: Path, tmp_path: Path) -> None:
+    result = cofio("eval", "retrieval", str(file), "--json", "--write", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    payload = json.loads(result.stdout)
+    assert json.loads((tmp_path / "out" / "retrieval.json").read_text(encoding="utf-8")) == payload
     assert "# Retrieval" in (tmp_path / "out" / "retrieval.md").read_text(encoding="utf-8")
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json", ".md"}
-    assert done.stderr.count("Wrote ") == 2
+    assert result.stderr.count("Wrote ") == 2
 
 
-def test_where_nothing_can_be_written_nothing_is_measured(cofio: Cofio, tmp_path: Path) -> None:
+def test_unwritable_target_is_rejected_before_measuring(cofio: InProcessCli, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("", encoding="utf-8")
-    missing = str(tmp_path / "none.jsonl")  # which would be told if it came to measuring
-    done = cofio("eval", "retrieval", missing, "--json", "--write", str(tmp_path / "taken" / "out"))
-    told = json.loads(done.stderr)["error"]
-    assert (done.exit_code, done.stdout, told["code"]) == (1, "", "invalid_input")
-    assert "is not writable" in told["message"]
-    assert "--write" in told["hint"]
+    missing = str(tmp_path / "none.jsonl")  # would be reported if it came to measuring
+    result = cofio("eval", "retrieval", missing, "--json", "--write", str(tmp_path / "taken" / "out"))
+    payload = json.loads(result.stderr)["error"]
+    assert (result.exit_code, result.stdout, payload["code"]) == (1, "", "invalid_input")
+    assert "is not writable" in payload["message"]
+    assert "--write" in payload["hint"]
     assert cofio("eval", "retrieval", missing, "--write", str(tmp_path / "new" / "out")).exit_code == 1
     assert not (tmp_path / "new").exists()
 
 
-def test_told_to_end_it_leaves_and_takes_the_store_along() -> None:
+def test_terminated_eval_removes_its_store() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as left, TemporaryDirectory() as folder, measuring(CliContext(as_json=True)):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -95,22 +95,26 @@ def test_told_to_end_it_leaves_and_takes_the_store_along() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_sample_can_be_asked_first(cofio: Cofio, file: Path) -> None:
-    told = cofio.json("eval", "retrieval", str(file), "--limit", "1")
-    assert (told["questions"], told["limit"], told["command"]) == (1, 1, "cofio eval retrieval talk.jsonl --limit 1")
+def test_limit_evaluates_a_sample(cofio: InProcessCli, file: Path) -> None:
+    output = cofio.json("eval", "retrieval", str(file), "--limit", "1")
+    assert (output["questions"], output["limit"], output["command"]) == (
+        1,
+        1,
+        "cofio eval retrieval talk.jsonl --limit 1",
+    )
     assert cofio("eval", "retrieval", str(file), "--limit", "0").exit_code == 2
 
 
-def test_the_store_of_the_home_is_not_touched(cofio: Cofio, file: Path) -> None:
+def test_store_of_the_home_is_unchanged(cofio: InProcessCli, file: Path) -> None:
     cofio.json("add", "Rufus is a dog")
     before = {path: path.stat().st_mtime_ns for path in cofio.home.rglob("*.db")}
     cofio.json("eval", "retrieval", str(file))
     assert {path: path.stat().st_mtime_ns for path in cofio.home.rglob("*.db")} == before
-    assert [each["text"] for each in cofio.json("list")["memories"]] == ["Rufus is a dog"]
+    assert [memory["text"] for memory in cofio.json("list")["memories"]] == ["Rufus is a dog"]
 
 
 @pytest.mark.parametrize(
-    ("content", "code", "says"),
+    ("content", "code", "message"),
     [
         (None, "not_found", "cannot be read: No such file or directory."),
         ("", "invalid_input", "is empty."),
@@ -118,24 +122,24 @@ def test_the_store_of_the_home_is_not_touched(cofio: Cofio, file: Path) -> None:
         ('{"units": [], "questions": []}', "invalid_input", "has an answer to look for."),
     ],
 )
-def test_a_file_that_cannot_be_measured_is_refused_with_what_to_do(
-    cofio: Cofio, tmp_path: Path, content: str | None, code: str, says: str
+def test_invalid_file_is_rejected_with_hint(
+    cofio: InProcessCli, tmp_path: Path, content: str | None, code: str, message: str
 ) -> None:
     path = tmp_path / "broken.jsonl"
     if content is not None:
         path.write_text(content, encoding="utf-8")
-    done = cofio("eval", "retrieval", str(path), "--json")
-    assert (done.exit_code, done.stdout) == (1, "")
-    told = json.loads(done.stderr)["error"]
-    assert told["code"] == code
-    assert says in told["message"]
-    assert told["hint"]
+    result = cofio("eval", "retrieval", str(path), "--json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    payload = json.loads(result.stderr)["error"]
+    assert payload["code"] == code
+    assert message in payload["message"]
+    assert payload["hint"]
     assert cofio("eval", "retrieval", str(path)).stderr.startswith("Error: ")
 
 
-def test_what_a_file_says_is_shown_and_not_obeyed(cofio: Cofio, tmp_path: Path) -> None:
+def test_control_characters_of_the_file_are_escaped(cofio: InProcessCli, tmp_path: Path) -> None:
     evil = {**TALK, "questions": [{**TALK["questions"][0], "category": "\x1b[31mred"}]}
     (tmp_path / "evil.jsonl").write_text(json.dumps(evil), encoding="utf-8")
-    shown = cofio("eval", "retrieval", str(tmp_path / "evil.jsonl")).stdout
-    assert "\x1b" not in shown
-    assert "\\x1b[31mred" in shown
+    output = cofio("eval", "retrieval", str(tmp_path / "evil.jsonl")).stdout
+    assert "\x1b" not in output
+    assert "\\x1b[31mred" in output

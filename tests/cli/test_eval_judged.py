@@ -1,4 +1,4 @@
-"""`cofio eval` of pairs, relevance, quoted turns, and streams, with the real model; figures are free."""
+"""The `cofio eval` commands for pairs, relevance, turns, and DevMemBench with the real model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Cofio
+from tests.cli.conftest import InProcessCli
 from tests.evaluation import test_relations, test_relevance, test_spans, test_streams
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> dict[str, Path]:
-    """A path for every command."""
+    """Return the path of a sample file per command."""
     rows: dict[str, list[Any]] = {
         "pairs": test_relations.ANN, "relevance": test_relevance.ROWS, "turns": test_spans.ROWS,
     }  # fmt: skip
@@ -36,12 +36,12 @@ def data(tmp_path: Path) -> dict[str, Path]:
         ("streams", "streams", "durable facts stored"),
     ],
 )
-def test_a_report_is_json_text_and_files(
-    cofio: Cofio, data: dict[str, Path], tmp_path: Path, command: str, measure: str, key: str
+def test_report_is_printed_as_json_and_written_as_files(
+    cofio: InProcessCli, data: dict[str, Path], tmp_path: Path, command: str, measure: str, key: str
 ) -> None:
-    done = cofio("eval", command, str(data[command]), "--json", "--write", str(tmp_path / "out"))
-    assert done.exit_code == 0, done.output
-    report = json.loads(done.stdout)
+    result = cofio("eval", command, str(data[command]), "--json", "--write", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
     assert key in report
     assert report["measure"] == measure
     assert report["command"] == f"cofio eval {command} {data[command].name}"
@@ -49,17 +49,17 @@ def test_a_report_is_json_text_and_files(
 
 
 @pytest.mark.parametrize("command", ["pairs", "relevance", "turns", "streams"])
-def test_a_missing_path_is_reported(cofio: Cofio, tmp_path: Path, command: str) -> None:
-    done = cofio("eval", command, str(tmp_path / "none"))
-    assert done.exit_code == 1
-    assert "Error: " in done.stderr
-    assert "none" in done.stderr
+def test_missing_path_is_reported(cofio: InProcessCli, tmp_path: Path, command: str) -> None:
+    result = cofio("eval", command, str(tmp_path / "none"))
+    assert result.exit_code == 1
+    assert "Error: " in result.stderr
+    assert "none" in result.stderr
     assert cofio("eval", command).exit_code == 2
 
 
-def test_a_folder_is_measured_by_author(cofio: Cofio, data: dict[str, Path]) -> None:
+def test_folder_is_evaluated_by_author(cofio: InProcessCli, data: dict[str, Path]) -> None:
     assert list(cofio.json("eval", "turns", str(data["turns"].parent))["by_author"]) == ["ann"]
 
 
-def test_failures_of_streams_are_listed(cofio: Cofio, data: dict[str, Path]) -> None:
+def test_failures_of_streams_are_listed(cofio: InProcessCli, data: dict[str, Path]) -> None:
     assert "\nFailures:\n" in cofio("eval", "streams", str(data["streams"]), "--failures").stdout

@@ -1,4 +1,4 @@
-"""notes as a person types them; and a service that follows a folder."""
+"""Notes commands, and a service that watches a folder."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from cofio.cli.notes import _EVERY
 from cofio.client import Client
 from cofio.server.background.notes_watcher import EVERY
 from cofio.settings import Settings
-from tests.cli.conftest import Cofio, Shell, hashing_keeper, served
+from tests.cli.conftest import InProcessCli, Shell, hashing_keeper, running_service
 
 DEPLOY = "---\ntags: [infra]\n---\n# Releases\n\nWe deploy with Fly.io on Fridays.\n"
 TABS = "# Style\n\nAda prefers tabs over spaces.\n"
-PATIENCE = 120.0  # seconds; a service on a busy machine loads a model first
+TIMEOUT_S = 120.0  # a service on a loaded machine loads a model first
 
 
-def until(done: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not done():
+def wait_until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -39,163 +39,167 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["store", "service"])
-def anywhere(request: pytest.FixtureRequest, cofio: Cofio) -> Iterator[Cofio]:
-    """Commands on the store itself, and on a service in front of it."""
+def any_cli(request: pytest.FixtureRequest, cofio: InProcessCli) -> Iterator[InProcessCli]:
+    """Yield a CLI that works on the store, and one that uses a service."""
     if request.param == "store":
         yield cofio
         return
     settings = Settings.load({"home": cofio.home, "port": 0}, {})
-    with hashing_keeper(settings) as keeper, served(keeper, settings) as url:
+    with hashing_keeper(settings) as keeper, running_service(keeper, settings) as url:
 
-        class Elsewhere(Cofio):
-            def __call__(self, *arguments: str, **how: Any) -> Any:
-                return super().__call__(*arguments, **{**how, "env": {"COFIO_URL": url, **(how.get("env") or {})}})
+        class ServiceCli(InProcessCli):
+            def __call__(self, *arguments: str, **options: Any) -> Any:
+                return super().__call__(
+                    *arguments, **{**options, "env": {"COFIO_URL": url, **(options.get("env") or {})}}
+                )
 
-        yield Elsewhere(cofio.home)
+        yield ServiceCli(cofio.home)
 
 
-def texts(cofio: Cofio) -> list[str]:
-    return [each["text"] for each in cofio.json("list")["memories"]]
+def memory_texts(cofio: InProcessCli) -> list[str]:
+    return [memory["text"] for memory in cofio.json("list")["memories"]]
 
 
 # ── flush ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_summary_is_written_and_remembered(anywhere: Cofio) -> None:
-    [name] = anywhere.lines("notes", "flush", "AAPL volume spiked.", "--tag", "AAPL", "--tag", "volume")
-    file = anywhere.home / "notes" / name
+def test_flush_writes_a_note_and_a_memory(any_cli: InProcessCli) -> None:
+    [name] = any_cli.lines("notes", "flush", "AAPL volume spiked.", "--tag", "AAPL", "--tag", "volume")
+    file = any_cli.home / "notes" / name
     assert "AAPL volume spiked." in file.read_text()
-    [memory] = anywhere.json("list", "--tag", "AAPL")["memories"]
+    [memory] = any_cli.json("list", "--tag", "AAPL")["memories"]
     assert (memory["source"], memory["tags"]) == (f"file:{name}", ["AAPL", "volume"])
 
 
-def test_a_summary_comes_from_the_standard_input_whole(anywhere: Cofio) -> None:
-    told = anywhere.json("notes", "flush", "-", "--kind", "decision", says="We chose Drizzle.\n\nMigrations are SQL.\n")
-    assert told["action"] == "add"
-    assert told["memory"]["kind"] == "decision"
-    assert "Migrations are SQL." in told["memory"]["text"]
-    piped = anywhere.json("notes", "flush", says="Ada likes tea.")
+def test_flush_reads_the_complete_stdin(any_cli: InProcessCli) -> None:
+    output = any_cli.json(
+        "notes", "flush", "-", "--kind", "decision", input_text="We chose Drizzle.\n\nMigrations are SQL.\n"
+    )
+    assert output["action"] == "add"
+    assert output["memory"]["kind"] == "decision"
+    assert "Migrations are SQL." in output["memory"]["text"]
+    piped = any_cli.json("notes", "flush", input_text="Ada likes tea.")
     assert "Ada likes tea." in piped["memory"]["text"]
-    assert {path.name for path in (anywhere.home / "notes").glob("*.md")} == {told["file"], piped["file"]}
+    assert {path.name for path in (any_cli.home / "notes").glob("*.md")} == {output["file"], piped["file"]}
 
 
-def test_a_flush_is_undone(anywhere: Cofio) -> None:
-    told = anywhere.json("notes", "flush", "We chose Drizzle.")
-    anywhere.lines("undo", str(told["changeset"]), "--yes")
-    assert texts(anywhere) == []
+def test_flush_is_undone(any_cli: InProcessCli) -> None:
+    output = any_cli.json("notes", "flush", "We chose Drizzle.")
+    any_cli.lines("undo", str(output["changeset"]), "--yes")
+    assert memory_texts(any_cli) == []
 
 
-@pytest.mark.parametrize("says", ["", "  \n", b"\xff\xfe"])
-def test_a_summary_that_says_nothing_is_refused(cofio: Cofio, says: str | bytes) -> None:
-    done = cofio("notes", "flush", "-", says=says)
-    assert done.exit_code == 1
-    assert done.stderr.startswith("Error:")
+@pytest.mark.parametrize("content", ["", "  \n", b"\xff\xfe"])
+def test_empty_or_invalid_summary_is_rejected(cofio: InProcessCli, content: str | bytes) -> None:
+    result = cofio("notes", "flush", "-", input_text=content)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error:")
     assert not list(cofio.home.rglob("*.md"))
 
 
 # ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_folder_is_read_followed_and_undone(anywhere: Cofio, vault: Path) -> None:
-    told = anywhere.json("notes", "index", str(vault))
-    assert (told["files"], told["read"], told["folder"]) == (2, 2, str(vault))
-    assert any("Fly.io" in text for text in texts(anywhere))
-    [memory] = anywhere.json("list", "--tag", "infra")["memories"]
+def test_folder_is_indexed_reindexed_and_undone(any_cli: InProcessCli, vault: Path) -> None:
+    output = any_cli.json("notes", "index", str(vault))
+    assert (output["files"], output["read"], output["folder"]) == (2, 2, str(vault))
+    assert any("Fly.io" in text for text in memory_texts(any_cli))
+    [memory] = any_cli.json("list", "--tag", "infra")["memories"]
     assert "Fly.io" in memory["text"]
     (vault / "style.md").unlink()
-    again = anywhere("notes", "index", str(vault))
-    assert (again.exit_code, again.stdout) == (0, "")
-    assert "1 file, 0 new or changed, 1 gone: 1 archived; `cofio undo" in again.stderr
-    assert not any("tabs" in text for text in texts(anywhere))
-    changeset = again.stderr.partition("`cofio undo ")[2].partition("`")[0]
-    anywhere.lines("undo", changeset, "--yes")
-    assert any("tabs" in text for text in texts(anywhere))
+    repeated = any_cli("notes", "index", str(vault))
+    assert (repeated.exit_code, repeated.stdout) == (0, "")
+    assert "1 file, 0 new or changed, 1 gone: 1 archived; `cofio undo" in repeated.stderr
+    assert not any("tabs" in text for text in memory_texts(any_cli))
+    changeset = repeated.stderr.partition("`cofio undo ")[2].partition("`")[0]
+    any_cli.lines("undo", changeset, "--yes")
+    assert any("tabs" in text for text in memory_texts(any_cli))
     (vault / "style.md").write_text(TABS)
-    assert "no memory changes" in anywhere("notes", "index", str(vault)).stderr
+    assert "no memory changes" in any_cli("notes", "index", str(vault)).stderr
 
 
-def test_a_dry_run_changes_nothing(anywhere: Cofio, vault: Path) -> None:
-    anywhere.json("add", "Ada likes tea")
-    told = anywhere.json("notes", "index", str(vault), "--dry-run")
-    assert (told["dry_run"], told["read"], told["changeset"]) == (True, 2, None)
-    assert told["added"] >= 2
-    assert texts(anywhere) == ["Ada likes tea"]
+def test_dry_run_changes_nothing(any_cli: InProcessCli, vault: Path) -> None:
+    any_cli.json("add", "Ada likes tea")
+    output = any_cli.json("notes", "index", str(vault), "--dry-run")
+    assert (output["dry_run"], output["read"], output["changeset"]) == (True, 2, None)
+    assert output["added"] >= 2
+    assert memory_texts(any_cli) == ["Ada likes tea"]
 
 
-def test_a_path_is_meant_from_where_the_caller_stands(
-    anywhere: Cofio, vault: Path, monkeypatch: pytest.MonkeyPatch
+def test_relative_path_is_relative_to_the_caller(
+    any_cli: InProcessCli, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(vault.parent)
-    assert anywhere.json("notes", "index", "vault")["folder"] == str(vault)
+    assert any_cli.json("notes", "index", "vault")["folder"] == str(vault)
     monkeypatch.setenv("HOME", str(vault.parent))
-    assert anywhere.json("notes", "index", "~/vault")["folder"] == str(vault)
+    assert any_cli.json("notes", "index", "~/vault")["folder"] == str(vault)
     monkeypatch.chdir(vault)
-    assert anywhere.json("notes", "index", ".", "--dry-run")["read"] == 0
+    assert any_cli.json("notes", "index", ".", "--dry-run")["read"] == 0
 
 
-def test_a_label_is_in_the_sources(anywhere: Cofio, vault: Path) -> None:
-    anywhere.json("notes", "index", str(vault), "--label", "handbook")
-    sources = {each["source"] for each in anywhere.json("list")["memories"]}
+def test_label_is_part_of_the_source(any_cli: InProcessCli, vault: Path) -> None:
+    any_cli.json("notes", "index", str(vault), "--label", "handbook")
+    sources = {memory["source"] for memory in any_cli.json("list")["memories"]}
     assert len(sources) == 2
     assert all("handbook" in source for source in sources)
 
 
 @pytest.mark.parametrize("command", ["index", "watch"])
-def test_a_folder_that_is_none_is_told(cofio: Cofio, vault: Path, command: str) -> None:
+def test_missing_folder_reports_error(cofio: InProcessCli, vault: Path, command: str) -> None:
     for name in ("none", "deploy.md"):
-        done = cofio("notes", command, str(vault / name))
-        assert done.exit_code == 1, done.output
-        assert str(vault / name) in done.stderr
+        result = cofio("notes", command, str(vault / name))
+        assert result.exit_code == 1, result.output
+        assert str(vault / name) in result.stderr
     assert cofio.json("list")["total"] == 0
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_read(anywhere: Cofio, vault: Path) -> None:
+def test_unreadable_file_is_reported_and_others_are_indexed(any_cli: InProcessCli, vault: Path) -> None:
     (vault / "broken.md").write_bytes(b"# Broken\n\n\xff\xfe\x00\n")
-    done = anywhere("notes", "index", str(vault))
-    assert done.exit_code == 0
-    assert "Skipped: broken.md: " in done.stderr
-    assert any("Fly.io" in text for text in texts(anywhere))
+    result = any_cli("notes", "index", str(vault))
+    assert result.exit_code == 0
+    assert "Skipped: broken.md: " in result.stderr
+    assert any("Fly.io" in text for text in memory_texts(any_cli))
 
 
 # ── status and export ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_folders_are_shown_with_how_they_stand(anywhere: Cofio, vault: Path) -> None:
-    nothing = anywhere("notes", "status")
-    anywhere.json("notes", "index", str(vault))
-    rows = [line.split("\t") for line in anywhere.lines("notes", "status")]
+def test_status_lists_folders(any_cli: InProcessCli, vault: Path) -> None:
+    nothing = any_cli("notes", "status")
+    any_cli.json("notes", "index", str(vault))
+    rows = [line.split("\t") for line in any_cli.lines("notes", "status")]
     assert [str(vault), "2"] in [row[:2] for row in rows]
     vault.rename(vault.with_name("away"))
-    [row] = [row for row in (line.split("\t") for line in anywhere.lines("notes", "status")) if row[0] == str(vault)]
+    [row] = [row for row in (line.split("\t") for line in any_cli.lines("notes", "status")) if row[0] == str(vault)]
     assert row[3] == "missing"
     assert nothing.exit_code == 0
-    [told] = [each for each in anywhere.json("notes", "status")["folders"] if each["folder"] == str(vault)]
+    [told] = [folder for folder in any_cli.json("notes", "status")["folders"] if folder["folder"] == str(vault)]
     assert (told["files"], told["there"], told["followed"]) == (2, False, False)
 
 
-def test_a_vault_goes_there_and_back(anywhere: Cofio, tmp_path: Path) -> None:
-    anywhere.json("add", "We deploy with Fly.io", "--kind", "policy", "--tag", "infra")
-    anywhere.json("add", "Ada prefers tabs", "--kind", "preference")
+def test_export_and_index_round_trip(any_cli: InProcessCli, tmp_path: Path) -> None:
+    any_cli.json("add", "We deploy with Fly.io", "--kind", "policy", "--tag", "infra")
+    any_cli.json("add", "Ada prefers tabs", "--kind", "preference")
     out = tmp_path / "new" / "vault"
     out.parent.mkdir()
     out.mkdir()
-    told = anywhere.json("notes", "export", str(out), "--kind", "policy")
-    assert (told["notes"], told["written"]) == (1, 1)
+    output = any_cli.json("notes", "export", str(out), "--kind", "policy")
+    assert (output["notes"], output["written"]) == (1, 1)
     [note] = out.rglob("*.md")
     note.write_text(note.read_text().replace("Fly.io", "Render"))
-    read = anywhere.json("notes", "index", str(out))
+    read = any_cli.json("notes", "index", str(out))
     assert (read["added"], read["updated"], read["archived"]) == (0, 1, 0)
-    assert sorted(texts(anywhere)) == ["Ada prefers tabs", "We deploy with Render"]
-    assert anywhere.json("notes", "export", str(out), "--kind", "policy")["written"] == 0
+    assert sorted(memory_texts(any_cli)) == ["Ada prefers tabs", "We deploy with Render"]
+    assert any_cli.json("notes", "export", str(out), "--kind", "policy")["written"] == 0
 
 
-def test_the_folder_of_an_export_is_made(cofio: Cofio, tmp_path: Path) -> None:
+def test_export_creates_the_folder(cofio: InProcessCli, tmp_path: Path) -> None:
     cofio.json("add", "We deploy with Fly.io")
     out = tmp_path / "new" / "vault"
-    done = cofio("notes", "export", str(out))
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert "has 1 note: 1 written now" in done.stderr
-    assert out.stat().st_mode & 0o077 == 0  # names say what memories say
+    result = cofio("notes", "export", str(out))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "has 1 note: 1 written now" in result.stderr
+    assert out.stat().st_mode & 0o077 == 0  # file names are derived from the texts
     file = tmp_path / "file"
     file.write_text("x")
     assert "is not a folder" in cofio("notes", "export", str(file)).stderr
@@ -205,7 +209,7 @@ def test_the_folder_of_an_export_is_made(cofio: Cofio, tmp_path: Path) -> None:
 # ── watch ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_folder_is_followed_from_the_terminal_until_it_is_stopped(shell: Shell, vault: Path) -> None:
+def test_watch_follows_a_folder_until_stopped(shell: Shell, vault: Path) -> None:
     watching = shell.start("notes", "watch", str(vault), "--every", "0.1", "--json")
     assert watching.stdout is not None
     try:
@@ -215,35 +219,33 @@ def test_a_folder_is_followed_from_the_terminal_until_it_is_stopped(shell: Shell
         second = json.loads(watching.stdout.readline())
         assert (second["read"], second["updated"] + second["added"]) == (1, 1)
         watching.send_signal(signal.SIGINT)
-        out, told = watching.communicate(timeout=PATIENCE)
+        out, told = watching.communicate(timeout=TIMEOUT_S)
     finally:
         watching.kill()
         watching.wait()
     assert (watching.returncode, out) == (0, "")
     assert "Following" in told
     assert "Stopped. The memories are kept" in told
-    assert any("Bob" in each["text"] for each in shell.json("list")["memories"])
+    assert any("Bob" in memory["text"] for memory in shell.json("list")["memories"])
 
 
-def test_a_folder_here_is_not_followed_for_memories_elsewhere(cofio: Cofio, vault: Path) -> None:
-    done = cofio("notes", "watch", str(vault), env={"COFIO_URL": "http://memory.example"})
-    assert done.exit_code == 1
-    assert "COFIO_NOTES_FOLDERS" in done.stderr
+def test_watch_with_remote_service_is_rejected(cofio: InProcessCli, vault: Path) -> None:
+    result = cofio("notes", "watch", str(vault), env={"COFIO_URL": "http://memory.example"})
+    assert result.exit_code == 1
+    assert "COFIO_NOTES_FOLDERS" in result.stderr
 
 
-def test_the_help_tells_how_often_the_watcher_looks() -> None:
+def test_default_interval_in_help_equals_the_setting() -> None:
     assert Settings().notes_poll_seconds == _EVERY == EVERY
 
 
-# ── a service that follows ────────────────────────────────────────────────────────────────────────────────────────────
+# ── service with watched folders ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_written_edited_and_deleted_in_a_followed_folder_shows_in_the_search_of_the_service(
-    shell: Shell, tmp_path: Path
-) -> None:
+def test_service_indexes_changes_in_a_watched_folder(shell: Shell, tmp_path: Path) -> None:
     folder = tmp_path / "followed"
     shell.env |= {"COFIO_NOTES_FOLDERS": str(folder), "COFIO_NOTES_POLL_SECONDS": "0.2"}
-    url = shell.json("up")["url"]  # before there is such a folder
+    url = shell.json("up")["url"]  # before the folder exists
     folder.mkdir()
     with Client(url) as client:
 
@@ -252,14 +254,14 @@ def test_what_is_written_edited_and_deleted_in_a_followed_folder_shows_in_the_se
 
         file = folder / "deploy.md"
         file.write_text(DEPLOY)
-        until(lambda: found("Fly.io"))
+        wait_until(lambda: found("Fly.io"))
         file.write_text(DEPLOY.replace("Fly.io", "Render"))
-        until(lambda: found("Render"))
+        wait_until(lambda: found("Render"))
         assert not found("Fly.io")
-        [told] = [each for each in client.notes.folders() if each.folder == str(folder)]
+        [told] = [item for item in client.notes.folders() if item.folder == str(folder)]
         assert (told.followed, told.there, told.files) == (True, True, 1)
         file.unlink()
-        until(lambda: not found("Render"))
+        wait_until(lambda: not found("Render"))
         assert client.list(include_archived=True).total >= 1
     assert shell.json("down")["stopped"] is True
     assert (shell.home / "service.log").read_text().count("is not followed for now") == 1

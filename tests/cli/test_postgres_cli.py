@@ -1,4 +1,4 @@
-"""The command line and the service on a real PostgreSQL; and the password, which is nowhere to be seen."""
+"""The CLI and the service with PostgreSQL; the password must never be visible."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import pytest
 
 from cofio.client import Client
 from cofio.settings import Settings
-from tests.cli.conftest import Cofio, Shell
+from tests.cli.conftest import InProcessCli, Shell
 
 PASSWORD = "tops3cret-Zebra"
 
 
 @pytest.fixture
 def address(empty_postgres_url: str) -> Iterator[str]:
-    """A new database of a user with a password that is easy to find; a superuser has made the extension."""
+    """Yield the URL of a new database whose user has a searchable password. A superuser creates the extension."""
     parts = urlsplit(empty_postgres_url)
     database, role = parts.path[1:], f"role_{parts.path[1:]}"
     with psycopg.connect(empty_postgres_url, autocommit=True) as owner:
@@ -38,20 +38,20 @@ def address(empty_postgres_url: str) -> Iterator[str]:
         owner.execute(f'DROP ROLE "{role}"')
 
 
-def said_by_files(home: Path) -> dict[str, bytes]:
+def read_files(home: Path) -> dict[str, bytes]:
     return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
 
-# ── directly ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── direct access ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_commands_work_on_the_database_itself(cofio: Cofio, address: str, tmp_path: Path) -> None:
+def test_commands_work_with_postgres(cofio: InProcessCli, address: str, tmp_path: Path) -> None:
     env = {"COFIO_STORE": address}
-    assert cofio.json("stats", env=env)["memories"] == 0  # a database that is there is a store that is there
+    assert cofio.json("stats", env=env)["memories"] == 0  # an existing database is an existing store
     assert cofio.json("add", "We deploy to Fly.io, never on a Friday", "Ada likes tea", env=env)["added"] == 2
     assert cofio.json("search", "deploy friday", "-k", "1", env=env)["results"][0]["id"] == 1
     cofio.lines("supersede", "2", "Ada likes coffee", env=env)
-    assert [each["text"] for each in cofio.json("list", env=env)["memories"]] == [
+    assert [memory["text"] for memory in cofio.json("list", env=env)["memories"]] == [
         "Ada likes coffee",
         "We deploy to Fly.io, never on a Friday",
     ]
@@ -62,71 +62,71 @@ def test_the_commands_work_on_the_database_itself(cofio: Cofio, address: str, tm
     assert cofio.json("ingest", str(talk), env=env)
     assert "friday" in "".join(cofio.lines("recall", "may I deploy on a friday?", env=env)).lower()
     exported = [json.loads(line) for line in cofio.lines("export", "-", env=env)[1:]]
-    assert {each["text"] for each in exported} >= {"We deploy to Fly.io, never on a Friday", "Ada likes tea"}
-    assert not list(cofio.home.glob("*.db"))  # nothing is kept here
+    assert {memory["text"] for memory in exported} >= {"We deploy to Fly.io, never on a Friday", "Ada likes tea"}
+    assert not list(cofio.home.glob("*.db"))  # no data is stored locally
 
 
-def test_a_tenant_that_is_not_there_is_not_copied_from(cofio: Cofio, address: str, tmp_path: Path) -> None:
-    done = cofio("copy", f"{address}?tenant=mistyped", f"sqlite://{tmp_path / 'new.db'}")
-    assert done.exit_code == 1
-    assert "tenant" in done.output
+def test_unknown_tenant_is_not_copied(cofio: InProcessCli, address: str, tmp_path: Path) -> None:
+    result = cofio("copy", f"{address}?tenant=mistyped", f"sqlite://{tmp_path / 'new.db'}")
+    assert result.exit_code == 1
+    assert "tenant" in result.output
     assert not (tmp_path / "new.db").exists()
 
 
-def test_no_command_shows_the_password(cofio: Cofio, address: str) -> None:
+def test_no_command_shows_the_password(cofio: InProcessCli, address: str) -> None:
     env = {"COFIO_STORE": address}
     for words in (("config",), ("config", "--json"), ("status",), ("status", "--json"), ("stats", "--json")):
-        done = cofio(*words, env=env)
-        assert done.exit_code == 0, done.output
-        assert PASSWORD not in done.output
+        result = cofio(*words, env=env)
+        assert result.exit_code == 0, result.output
+        assert PASSWORD not in result.output
     assert f"{urlsplit(address).username}@127.0.0.1" in cofio("status", env=env).output
     wrong = address.replace(PASSWORD, f"{PASSWORD}-wrong")
     unreachable = address.replace(f":{urlsplit(address).port}/", ":1/")
     for broken in (wrong, unreachable, address.replace("@", "%zz@"), address.replace(PASSWORD, f"{PASSWORD}/#?")):
-        done = cofio("list", env={"COFIO_STORE": broken})
-        assert done.exit_code == 1
-        assert PASSWORD not in done.output
-        assert "Traceback" not in done.output
-    done = cofio("list", env={"COFIO_STORE": address.replace("postgresql:", "mysql:")})
-    assert done.exit_code != 0
-    assert PASSWORD not in done.output
+        result = cofio("list", env={"COFIO_STORE": broken})
+        assert result.exit_code == 1
+        assert PASSWORD not in result.output
+        assert "Traceback" not in result.output
+    result = cofio("list", env={"COFIO_STORE": address.replace("postgresql:", "mysql:")})
+    assert result.exit_code != 0
+    assert PASSWORD not in result.output
 
 
-def test_what_needs_a_file_says_what_to_do_instead(cofio: Cofio, address: str) -> None:
+def test_backup_commands_report_an_alternative(cofio: InProcessCli, address: str) -> None:
     env = {"COFIO_STORE": address}
     for words in (("backup",), ("backup", "--list"), ("restore", "latest", "--yes")):
-        done = cofio(*words, env=env)
-        assert done.exit_code == 1
-        assert "pg_dump" in done.output
-        assert PASSWORD not in done.output
+        result = cofio(*words, env=env)
+        assert result.exit_code == 1
+        assert "pg_dump" in result.output
+        assert PASSWORD not in result.output
     served = cofio("serve", "--port", "0", env={**env, "BACKUP_SCHEDULE": "0 3 * * *"})
     assert served.exit_code == 1
     assert "pg_dump" in served.output
 
 
-def test_without_the_packages_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_packages_error_says_what_to_install(tmp_path: Path) -> None:
     script = (
         "import sys; sys.modules['psycopg'] = None\nfrom cofio.cli import main; sys.argv = ['cofio', 'list']; main()"
     )
     env = {"COFIO_HOME": str(tmp_path), "COFIO_STORE": f"postgresql://ada:{PASSWORD}@127.0.0.1/x", "PATH": os.defpath}
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "pip install 'cofio[postgres]'" in done.stderr
-    assert PASSWORD not in done.stderr
+    result = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "pip install 'cofio[postgres]'" in result.stderr
+    assert PASSWORD not in result.stderr
 
 
 # ── through a service ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_service_serves_the_database_and_nobody_reads_the_password(shell: Shell, address: str) -> None:
+def test_service_uses_postgres_without_showing_the_password(shell: Shell, address: str) -> None:
     shell.env["COFIO_STORE"] = address
-    told = [json.dumps(up := shell.json("up"))]
+    output = [json.dumps(up := shell.json("up"))]
     assert up["started"] is True
     assert shell.json("up")["pid"] == up["pid"]
-    listed = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True).stdout
-    assert f"--home {shell.home}" in listed
-    assert PASSWORD not in listed
-    done = (
+    listing = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True).stdout
+    assert f"--home {shell.home}" in listing
+    assert PASSWORD not in listing
+    result = (
         ("add", "We deploy to Fly.io, never on a Friday"),
         ("search", "can I ship this on friday?", "-k", "1"),
         ("supersede", "1", "We deploy to Hetzner, never on a Friday"),
@@ -135,29 +135,29 @@ def test_a_service_serves_the_database_and_nobody_reads_the_password(shell: Shel
         ("status",),
         ("stats",),
     )
-    told += [json.dumps(shell.json(*words)) for words in done]
+    output += [json.dumps(shell.json(*words)) for words in result]
     assert shell.json("list")["memories"][0]["text"] == "We deploy to Fly.io, never on a Friday"
     with Client(up["url"]) as client:
         messages = [{"role": "user", "content": "Please remember: we always use pnpm, never npm."}]
         client.capture(messages, client="claude-code", session="s", turn="t")
-        _until(lambda: client.inbox_status().pending == 0)
+        _wait_until(lambda: client.inbox_status().pending == 0)
         assert client.inbox_status().stored == 1
     prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "h", "prompt": "May I deploy on a friday?"}
     hook = shell.start("hook", "claude-code", stdin=subprocess.PIPE)
     out, _ = hook.communicate(json.dumps({**prompt, "cwd": str(shell.home)}), timeout=60)
     assert "Fly.io" in out
-    told += [shell("doctor").stdout, shell("config").stdout]
-    exported = shell("export", "-")  # on the store itself, though a service serves it
+    output += [shell("doctor").stdout, shell("config").stdout]
+    exported = shell("export", "-")  # directly on the store although a service is running
     assert "pnpm" in exported.stdout
     assert (shell.home / "hook.at").read_text().splitlines()[3].startswith("postgresql://role_")
-    assert PASSWORD not in "".join([*told, exported.stdout, exported.stderr])
-    assert [name for name, content in said_by_files(shell.home).items() if PASSWORD.encode() in content] == []
+    assert PASSWORD not in "".join([*output, exported.stdout, exported.stderr])
+    assert [name for name, content in read_files(shell.home).items() if PASSWORD.encode() in content] == []
     assert shell.json("down") == {"stopped": True, "pid": up["pid"]}
     assert not list(shell.home.glob("*.service"))
     assert not (shell.home / "hook.at").exists()
 
 
-def test_a_hook_without_its_service_reads_no_file_and_keeps_what_was_said(shell: Shell, address: str) -> None:
+def test_offline_hook_with_postgres_spools_the_event(shell: Shell, address: str) -> None:
     shell.env |= {"COFIO_STORE": address, "COFIO_AUTOSTART": "off"}
     shell.home.mkdir()
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "h", "prompt": "We always use pnpm, never npm."}
@@ -165,37 +165,37 @@ def test_a_hook_without_its_service_reads_no_file_and_keeps_what_was_said(shell:
     out, _ = hook.communicate(json.dumps({**event, "cwd": str(shell.home)}), timeout=60)
     assert (hook.returncode, out) == (0, "")
     assert not list(shell.home.glob("*.db"))
-    assert [name for name, content in said_by_files(shell.home).items() if PASSWORD.encode() in content] == []
+    assert [name for name, content in read_files(shell.home).items() if PASSWORD.encode() in content] == []
 
 
-def test_two_homes_may_serve_one_database(tmp_path: Path, address: str) -> None:
+def test_two_homes_can_serve_one_database(tmp_path: Path, address: str) -> None:
     shells = [Shell(tmp_path / name) for name in ("one", "two")]
     serving = []
     try:
         for shell in shells:
             shell.env["COFIO_STORE"] = address
             serving.append(shell.start("serve", "--json"))
-        urls = [json.loads(_document(each))["url"] for each in serving]
+        urls = [json.loads(_read_document(item))["url"] for item in serving]
         with Client(urls[0]) as one, Client(urls[1]) as other:
             added = one.add("We deploy to Fly.io, never on a Friday").memory
             assert other.search("deploy on friday")[0].memory.id == added.id
             for number in range(6):
                 messages = [{"role": "user", "content": f"Please remember: the port of shop {number} is 80{number}0."}]
                 (one, other)[number % 2].capture(messages, client="cc", session=f"s{number}", turn="t")
-            _until(lambda: one.inbox_status().pending == 0)
+            _wait_until(lambda: one.inbox_status().pending == 0)
             inbox_status = other.inbox_status()
             assert (inbox_status.captured, inbox_status.pending) == (6, 0)
             texts = [memory.text for memory in one.list(limit=50).memories]
             assert len(texts) == len(set(texts)) >= 6  # nothing was learned twice
     finally:
-        for each in serving:
-            each.send_signal(signal.SIGINT)
-        for each in serving:
-            each.communicate(timeout=60)
+        for item in serving:
+            item.send_signal(signal.SIGINT)
+        for item in serving:
+            item.communicate(timeout=60)
 
 
-def _document(serving: subprocess.Popen[str]) -> str:
-    """The JSON document that it says once it is there."""
+def _read_document(serving: subprocess.Popen[str]) -> str:
+    """Read the JSON document that the process prints when it is ready."""
     assert serving.stdout is not None
     lines = []
     while not lines or not lines[-1].startswith("}"):
@@ -207,9 +207,9 @@ def _document(serving: subprocess.Popen[str]) -> str:
     return "".join(lines)
 
 
-def _until(true: object) -> None:
+def _wait_until(condition: object) -> None:
     deadline = time.monotonic() + 60
-    while not true():  # type: ignore[operator]
+    while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -230,7 +230,7 @@ def _until(true: object) -> None:
         ("postgresql:///team", "postgresql:///team"),
     ],
 )
-def test_a_server_is_known_by_its_address_without_the_password(tmp_path: Path, store: str, name: str) -> None:
+def test_store_name_is_the_url_without_password(tmp_path: Path, store: str, name: str) -> None:
     settings = Settings.load({"home": tmp_path, "store": store}, {})
     assert settings.store_name == settings.shown("store") == name
     assert settings.store_file is None
@@ -238,7 +238,7 @@ def test_a_server_is_known_by_its_address_without_the_password(tmp_path: Path, s
     assert settings.store == store
 
 
-def test_a_file_is_known_by_its_path(tmp_path: Path) -> None:
+def test_store_name_of_a_file_is_its_path(tmp_path: Path) -> None:
     settings = Settings.load({"home": tmp_path, "store": f"sqlite://{tmp_path}/a@b:c.db"}, {})
     assert settings.store_file == settings.missing_file == tmp_path / "a@b:c.db"
     assert settings.store_name == str(tmp_path / "a@b:c.db")

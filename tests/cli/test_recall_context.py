@@ -1,21 +1,21 @@
-"""The context of an agent's own loop as a person types it."""
+"""The `cofio recall --context` command."""
 
 from __future__ import annotations
 
-from tests.cli.conftest import Cofio
+from tests.cli.conftest import InProcessCli
 
 
-def test_the_command_prints_the_context(cofio: Cofio) -> None:
+def test_recall_context_is_printed(cofio: InProcessCli) -> None:
     cofio("add", "AAPL reports its earnings on thursday")
-    asked = ("recall", "--context", "when does AAPL report its earnings?")
-    lines = cofio.lines(*asked)
+    request = ("recall", "--context", "when does AAPL report its earnings?")
+    lines = cofio.lines(*request)
     assert lines[:2] == ["<relevant-context>", "## Relevant Memories"]
     assert lines[2].endswith("] AAPL reports its earnings on thursday")
-    assert cofio.json(*asked)["context"] == "\n".join(lines)
+    assert cofio.json(*request)["context"] == "\n".join(lines)
     assert cofio.lines("recall", "--context", "what is for lunch?", "-k", "1")[1] == "No prior context found."
 
 
-def test_a_context_is_of_no_project(cofio: Cofio) -> None:
-    done = cofio("recall", "--context", "AAPL", "--project", "web")
-    assert done.exit_code == 2
-    assert "Omit --project" in done.output
+def test_context_and_project_are_a_usage_error(cofio: InProcessCli) -> None:
+    result = cofio("recall", "--context", "AAPL", "--project", "web")
+    assert result.exit_code == 2
+    assert "Omit --project" in result.output

@@ -1,4 +1,4 @@
-"""What needs a process or a terminal of its own: tables, broken pipes, Ctrl-C, and what is loaded."""
+"""Behaviour that needs a real terminal or process: tables, broken pipes, SIGINT and lazy imports."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cofio, Shell
-from tests.cli.test_commands import EVIL
+from tests.cli.conftest import InProcessCli, Shell
+from tests.cli.test_commands import CONTROL_TEXT
 
 
 @pytest.fixture
@@ -23,21 +23,23 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def filled(home: Path) -> Cofio:
-    """A store that was filled with the hashing embedder; what is shown of it needs no model."""
-    filled = Cofio(home)
-    filled.json("add", EVIL, "We deploy with Fly.io, and have done so for years, on every Friday that there was")
+def filled(home: Path) -> InProcessCli:
+    """Return a CLI whose store was filled with the hashing embedder; showing it needs no model."""
+    filled = InProcessCli(home)
+    filled.json(
+        "add", CONTROL_TEXT, "We deploy with Fly.io, and have done so for years, on every Friday that there was"
+    )
     return filled
 
 
 def on_terminal(shell: Shell, *arguments: str, width: int = 60, env: dict[str, str] | None = None) -> str:
-    """What the command shows on a terminal of this width."""
+    """Return the output of the command on a terminal of this width."""
     master, slave = pty.openpty()
-    around = {**shell.env, "COLUMNS": str(width), "TERM": "xterm-256color", **(env or {})}
+    environment = {**shell.env, "COLUMNS": str(width), "TERM": "xterm-256color", **(env or {})}
     command = [sys.executable, "-m", "cofio", *arguments]
-    with subprocess.Popen(command, env=around, stdin=slave, stdout=slave, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(command, env=environment, stdin=slave, stdout=slave, stderr=subprocess.PIPE) as process:
         os.close(slave)
-        shown = b""
+        output = b""
         while True:
             try:
                 part = os.read(master, 65_536)
@@ -45,77 +47,79 @@ def on_terminal(shell: Shell, *arguments: str, width: int = 60, env: dict[str, s
                 break
             if not part:
                 break
-            shown += part
+            output += part
         os.close(master)
         assert process.stderr is not None
         errors = process.stderr.read()
     assert process.returncode == 0, errors
-    return shown.decode()
+    return output.decode()
 
 
-COLOURS = re.compile("\x1b\\[[0-9;]*m")
+COLOR_CODES = re.compile("\x1b\\[[0-9;]*m")
 
 
 @pytest.mark.parametrize("command", [["list"], ["show", "1"], ["history", "1"], ["history", "--changeset", "1"]])
-def test_on_a_terminal_a_memory_is_neither_markup_nor_an_escape_sequence(
-    filled: Cofio, shell: Shell, command: list[str]
+def test_terminal_output_escapes_markup_and_control_characters(
+    filled: InProcessCli, shell: Shell, command: list[str]
 ) -> None:
-    shown = on_terminal(shell, *command, width=200)
-    plain = COLOURS.sub("", shown)
+    output = on_terminal(shell, *command, width=200)
+    plain = COLOR_CODES.sub("", output)
     assert r"[bold red]x[/bold red] \x1b]0;owned\x07 \x1b[31mred\r\u202eabc \x9b2J :smile:" in plain
     assert not set(plain) & set("\x1b\x07\x9b\u202e")
 
 
-def test_on_a_terminal_a_list_is_a_table_that_wraps_and_says_how_long_ago(filled: Cofio, shell: Shell) -> None:
-    shown = COLOURS.sub("", on_terminal(shell, "list"))
-    lines = shown.replace("\r", "").splitlines()
+def test_list_is_a_wrapped_table_with_relative_times(filled: InProcessCli, shell: Shell) -> None:
+    output = COLOR_CODES.sub("", on_terminal(shell, "list"))
+    lines = output.replace("\r", "").splitlines()
     assert lines[0].split() == ["id", "memory", "kind", "source", "when"]
-    assert "just now" in shown
+    assert "just now" in output
     assert max(len(line) for line in lines) <= 60
-    assert "Friday" in shown
+    assert "Friday" in output
 
 
-def test_colours_can_be_turned_off(filled: Cofio, shell: Shell) -> None:
+def test_no_color_disables_colors(filled: InProcessCli, shell: Shell) -> None:
     assert "\x1b[36m" in on_terminal(shell, "list")
     assert not re.search("\x1b\\[[0-9;]*3[0-9]", on_terminal(shell, "list", env={"NO_COLOR": "1"}))
 
 
-def test_without_options_the_text_is_opened_in_the_editor(shell: Shell, tmp_path: Path) -> None:
+def test_edit_without_options_opens_the_editor(shell: Shell, tmp_path: Path) -> None:
     shell.json("add", "We deploy with Fly.io")
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i.bak "s/Fly.io/Render/" "$1"\n')
     editor.chmod(0o755)
-    shown = on_terminal(shell, "edit", "1", env={"EDITOR": str(editor), "VISUAL": ""})
-    assert "We deploy with Render" in shown
+    output = on_terminal(shell, "edit", "1", env={"EDITOR": str(editor), "VISUAL": ""})
+    assert "We deploy with Render" in output
     assert shell.json("show", "1")["text"] == "We deploy with Render"
-    assert on_terminal(shell, "edit", "1", env={"EDITOR": "true", "VISUAL": ""}) == ""  # nothing was changed
+    assert on_terminal(shell, "edit", "1", env={"EDITOR": "true", "VISUAL": ""}) == ""  # unchanged text
 
 
-def test_a_long_text_is_cut_in_a_table_and_whole_in_show(filled: Cofio, shell: Shell) -> None:
+def test_long_text_is_truncated_in_list_and_complete_in_show(filled: InProcessCli, shell: Shell) -> None:
     number = filled.json("add", "word " * 1_000 + "end")["results"][0]["id"]
     assert "…" in on_terminal(shell, "list")
     assert "end" not in on_terminal(shell, "list")
     assert "end" in on_terminal(shell, "show", str(number))
 
 
-def test_a_json_document_on_a_terminal_is_a_document(filled: Cofio, shell: Shell) -> None:
+def test_json_on_a_terminal_is_valid_json(filled: InProcessCli, shell: Shell) -> None:
     assert on_terminal(shell, "stats", "--json").startswith("{")
 
 
-def test_a_broken_pipe_is_the_end_and_no_error(home: Path, shell: Shell) -> None:
-    Cofio(home).json("add", "-", "--no-dedup", says="".join(f"Fact {number} {'x' * 500}\n" for number in range(900)))
+def test_broken_pipe_is_not_an_error(home: Path, shell: Shell) -> None:
+    InProcessCli(home).json(
+        "add", "-", "--no-dedup", input_text="".join(f"Fact {number} {'x' * 500}\n" for number in range(900))
+    )
     for arguments in ("list -n 900", "list -n 900 --json"):
         command = f"{shlex.quote(sys.executable)} -m cofio {arguments} | head -c 100 > /dev/null"
-        done = subprocess.run(["bash", "-c", command], env=shell.env, capture_output=True, text=True, timeout=60)
-        assert (done.stdout, done.stderr) == ("", "")
+        result = subprocess.run(["bash", "-c", command], env=shell.env, capture_output=True, text=True, timeout=60)
+        assert (result.stdout, result.stderr) == ("", "")
 
 
-def test_an_interrupt_ends_without_a_traceback(filled: Cofio, shell: Shell) -> None:
+def test_interrupt_prints_no_traceback(filled: InProcessCli, shell: Shell) -> None:
     asking = shell.start("undo", stdin=subprocess.PIPE)
     assert asking.stderr is not None
-    asked = ""
-    while "[y/N]" not in asked:
-        asked += asking.stderr.read(1)
+    query = ""
+    while "[y/N]" not in query:
+        query += asking.stderr.read(1)
     asking.send_signal(signal.SIGINT)
     output, errors = asking.communicate(timeout=60)
     assert asking.returncode == 130
@@ -124,14 +128,14 @@ def test_an_interrupt_ends_without_a_traceback(filled: Cofio, shell: Shell) -> N
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["search", "--help"], ["completion", "zsh"]])
-def test_what_needs_no_memory_loads_nothing_heavy(shell: Shell, arguments: list[str]) -> None:
+def test_help_and_version_load_no_heavy_modules(shell: Shell, arguments: list[str]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "cofio", *arguments]
-    done = subprocess.run(command, env=shell.env, capture_output=True, text=True, check=True)
-    names = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    result = subprocess.run(command, env=shell.env, capture_output=True, text=True, check=True)
+    names = {line.rpartition("|")[2].strip().partition(".")[0] for line in result.stderr.splitlines()}
     outside = {"numpy", "onnxruntime", "rich", "uvicorn", "starlette", "msgspec", "sqlite3", "asyncio"}
     assert names & outside == set()
 
 
-def test_the_real_model_finds_by_meaning_from_the_store_itself(shell: Shell) -> None:
+def test_real_model_finds_by_meaning(shell: Shell) -> None:
     shell.json("add", "Our production database is PostgreSQL", "Ada likes green tea")
     assert shell.json("search", "which beverage does she enjoy?", "-k", "1")["results"][0]["id"] == 2

@@ -1,4 +1,4 @@
-"""One suite for a Keeper and for a Client that talks to a real service: each scenario gives the same with both."""
+"""Contract suite of Keeper and Client: every scenario returns the same with the library and through a real service."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cofio.models.memory import Delete, Fact, Page, Query
 from cofio.notes.service import NotesService
 from cofio.server.http.routes import ROUTES
 from cofio.settings import Settings
-from tests.cli.conftest import served
+from tests.cli.conftest import running_service
 
 Memories = Keeper | Client
 
@@ -44,50 +44,50 @@ def scenario(function: Scenario) -> Scenario:
 @pytest.fixture
 def client(new_keeper: Callable[[str], Keeper]) -> Iterator[Client]:
     settings = Settings.load({"port": 0, "api_key": "the key"}, environ={})
-    with served(new_keeper("served"), settings) as url, Client(url, "the key") as client:
+    with running_service(new_keeper("served"), settings) as url, Client(url, "the key") as client:
         yield client
 
 
-@pytest.mark.parametrize("scenario", _SCENARIOS, ids=lambda each: each.__name__)
-def test_the_service_gives_what_the_keeper_gives(
+@pytest.mark.parametrize("scenario", _SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_client_returns_the_same_as_the_keeper(
     scenario: Scenario, new_keeper: Callable[[str], Keeper], client: Client
 ) -> None:
-    assert plain(scenario(client)) == plain(scenario(new_keeper("direct")))
+    assert to_plain(scenario(client)) == to_plain(scenario(new_keeper("direct")))
 
 
-def plain(value: Any) -> Any:
-    """JSON values, in which scores are rounded as they are for everybody."""
+def to_plain(value: Any) -> Any:
+    """Convert results to JSON values, with scores rounded as in responses."""
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [to_plain(item) for item in value]
     if hasattr(value, "as_dict"):
         return {"a": type(value).__name__, **value.as_dict()}
     if is_dataclass(value):
-        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {name: to_plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return round(value, 6) if isinstance(value, float) else value
 
 
-def refused(kind: type[Exception], act: Callable[[], Any]) -> tuple[str, str]:
-    with pytest.raises(kind) as caught:
-        act()
-    assert type(caught.value) is kind
-    return caught.value.message, caught.value.hint  # type: ignore[attr-defined]
+def expect_error(kind: type[Exception], operation: Callable[[], Any]) -> tuple[str, str]:
+    with pytest.raises(kind) as error_info:
+        operation()
+    assert type(error_info.value) is kind
+    return error_info.value.message, error_info.value.hint  # type: ignore[attr-defined]
 
 
-# ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── adding and changing ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @scenario
-def a_fact_is_remembered_once(memories: Memories) -> Any:
+def duplicate_fact_is_stored_once(memories: Memories) -> Any:
     first = memories.add("We deploy with Fly.io", source="acme/web", by="tester", why="said so")
-    again = memories.add("We deploy with Fly.io", source="acme/web")
-    kept = memories.add("We deploy with Fly.io", source="acme/web", dedup=False)
-    assert [first.action, again.action, kept.action] == ["add", "noop", "add"]
-    assert (first.by, first.why, again.by) == ("tester", "said so", "library")
-    return [first, again, kept, memories.get(first.memory_id)]
+    repeated = memories.add("We deploy with Fly.io", source="acme/web")
+    stored = memories.add("We deploy with Fly.io", source="acme/web", dedup=False)
+    assert [first.action, repeated.action, stored.action] == ["add", "noop", "add"]
+    assert (first.by, first.why, repeated.by) == ("tester", "said so", "library")
+    return [first, repeated, stored, memories.get(first.memory_id)]
 
 
 @scenario
-def every_field_of_a_fact_is_kept(memories: Memories) -> Any:
+def fact_keeps_every_field(memories: Memories) -> Any:
     fact = Fact(
         text="Adä drinks tea 🍵\nat four",
         source="acme/web",
@@ -112,7 +112,7 @@ def every_field_of_a_fact_is_kept(memories: Memories) -> Any:
 
 
 @scenario
-def many_facts_are_one_changeset_with_one_change_each(memories: Memories) -> Any:
+def add_all_creates_one_changeset(memories: Memories) -> Any:
     memories.add("Bob likes coffee")
     texts = ["Ada likes tea", "Bob likes coffee", "Ada likes tea", "Eve likes water", "Bob likes coffee"]
     changes = memories.add_all(texts, by="tester", why="many")
@@ -122,7 +122,7 @@ def many_facts_are_one_changeset_with_one_change_each(memories: Memories) -> Any
 
 
 @scenario
-def a_memory_is_edited_in_place(memories: Memories) -> Any:
+def update_changes_fields(memories: Memories) -> Any:
     memory_id = memories.add("We deploy with Fly.io").memory_id
     text = memories.update(memory_id, text="We deploy with Render", kind="technology", why="moved")
     labels = memories.update(memory_id, pinned=True, tags=("infra",), entities=["Render"], metadata={"a": 1})
@@ -130,7 +130,7 @@ def a_memory_is_edited_in_place(memories: Memories) -> Any:
 
 
 @scenario
-def sessions_are_listed_shown_and_resumed(memories: Memories) -> Any:
+def sessions_are_listed_and_resumed(memories: Memories) -> Any:
     about = {"client": "claude", "session": "s1/a b", "project": "/srv/web", "source": "acme/web"}
     memories.capture("I prefer tabs over spaces.", wait=True, turn="1", **about)
     memories.capture("Where were we?", wait=True, turn="2", **{**about, "session": "s2", "project": ""})
@@ -144,36 +144,36 @@ def sessions_are_listed_shown_and_resumed(memories: Memories) -> Any:
         [session.session.session for session in memories.resume("/srv/web").sessions],
         memories.resume("").project,
         len(memories.resume(limit=1, max_tokens=200).sessions),
-        refused(NotFound, lambda: memories.session("another")),
-        refused(NotFound, lambda: memories.session("s1", owner="ada")),
-        refused(Conflict, lambda: memories.session("s")),
+        expect_error(NotFound, lambda: memories.session("another")),
+        expect_error(NotFound, lambda: memories.session("s1", owner="ada")),
+        expect_error(Conflict, lambda: memories.session("s")),
     ]
 
 
 @scenario
-def what_was_said_is_searched_and_erased(memories: Memories) -> Any:
+def episodes_are_searched_and_purged(memories: Memories) -> Any:
     about = {"client": "claude", "session": "s1", "project": "/srv/web", "source": "acme/web"}
     memories.capture("Shall we meet at the harbour?", wait=True, turn="1", **about)
     memories.capture("I prefer tabs over spaces.", wait=True, turn="2", **about)
     hits = memories.search_episodes("harbour", k=1, project="/srv/web", since="2020-01-01")
     assert [hit.passage.session for hit in hits] == ["s1"]
     memory = memories.search("tabs")[0].id
-    found = memories.episode_of(memory)
-    assert found is not None
-    memories.purge_episode(found)
+    results = memories.episode_of(memory)
+    assert results is not None
+    memories.purge_episode(results)
     return [
         [hit.passage._asdict() for hit in hits],  # scores depend on what the service has embedded so far
         memories.episode(hits[0].episode),
         memories.episode_of(memory),
         memories.search_episodes("harbour", session="another"),
-        refused(NotFound, lambda: memories.episode(found)),
-        refused(NotFound, lambda: memories.purge_episode(found)),
-        refused(InvalidInput, lambda: memories.search_episodes("harbour", k=0)),
+        expect_error(NotFound, lambda: memories.episode(results)),
+        expect_error(NotFound, lambda: memories.purge_episode(results)),
+        expect_error(InvalidInput, lambda: memories.search_episodes("harbour", k=0)),
     ]
 
 
 @scenario
-def a_memory_is_superseded(memories: Memories) -> Any:
+def supersede_links_both_memories(memories: Memories) -> Any:
     old = memories.add("We use JWT", source="acme/web", kind="technology", tags=["auth"]).memory_id
     written, archived = memories.supersede(old, "We use Clerk", why="switched")
     assert (archived.memory_id, written.memory.supersedes) == (old, old)
@@ -182,20 +182,20 @@ def a_memory_is_superseded(memories: Memories) -> Any:
 
 
 @scenario
-def a_memory_is_archived_restored_and_purged(memories: Memories) -> Any:
+def delete_restore_and_purge(memories: Memories) -> Any:
     memory_id = memories.add("We deploy with Fly.io").memory_id
-    gone = memories.delete(memory_id, by="tester", why="old")
+    deleted = memories.delete(memory_id, by="tester", why="old")
     back = memories.restore(memory_id, by="tester", why="not so old")
-    erased = memories.purge(memory_id, by="tester", why="secret")
-    assert [gone.why, back.why, erased.why] == ["old", "not so old", "secret"]
-    message = refused(NotFound, lambda: memories.get(memory_id))
-    return [gone, back, erased.memory_id, erased.action, erased.before, message]
+    deletion = memories.purge(memory_id, by="tester", why="secret")
+    assert [deleted.why, back.why, deletion.why] == ["old", "not so old", "secret"]
+    message = expect_error(NotFound, lambda: memories.get(memory_id))
+    return [deleted, back, deletion.memory_id, deletion.action, deletion.before, message]
 
 
-# ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _some(memories: Memories) -> None:
+def _add_samples(memories: Memories) -> None:
     memories.add("We deploy with Fly.io on Fridays", source="acme/web", kind="technology", tags=["infra", "ops"])
     memories.add("We deploy the docs with Netlify", source="acme/docs", kind="technology", visibility="team")
     memories.add("Ada prefers tabs over spaces", source="acme/web", kind="preference", agent="a1", session="s1")
@@ -204,8 +204,8 @@ def _some(memories: Memories) -> None:
 
 
 @scenario
-def a_search_is_answered_and_explained(memories: Memories) -> Any:
-    _some(memories)
+def search_returns_explained_hits(memories: Memories) -> Any:
+    _add_samples(memories)
     hits = memories.search("where do we deploy?", explain=True, k=3)
     assert hits[0].why is not None
     assert "deploy" in hits[0].why.words
@@ -215,8 +215,8 @@ def a_search_is_answered_and_explained(memories: Memories) -> Any:
 
 
 @scenario
-def many_searches_come_back_in_order(memories: Memories) -> Any:
-    _some(memories)
+def search_all_keeps_the_order(memories: Memories) -> Any:
+    _add_samples(memories)
     queries = [Query(text=f"deploy {number}", k=1) for number in range(130)]
     answers = memories.search_all(queries)
     assert len(answers) == 130
@@ -224,8 +224,8 @@ def many_searches_come_back_in_order(memories: Memories) -> Any:
 
 
 @scenario
-def a_search_is_counted_as_a_retrieval(memories: Memories) -> Any:
-    _some(memories)
+def search_counts_a_retrieval(memories: Memories) -> Any:
+    _add_samples(memories)
     memories.search("tabs over spaces", k=1)
     memory = memories.get(3)
     assert memory.retrieval_count == 1
@@ -233,7 +233,7 @@ def a_search_is_counted_as_a_retrieval(memories: Memories) -> Any:
 
 
 @scenario
-def what_a_team_knows_and_keeps_saying_is_told(memories: Memories) -> Any:
+def team_facts_and_patterns_are_returned(memories: Memories) -> Any:
     for team in ("red", "red", "blue"):
         memories.add("Add a null check", kind="policy", agent="agent-1", visibility="team", team=team)
     memories.add("We ship on mondays", visibility="team", team="red", created_at="2020-01-01")
@@ -242,50 +242,50 @@ def what_a_team_knows_and_keeps_saying_is_told(memories: Memories) -> Any:
     assert [fact.text for fact in facts] == ["Add a null check", "We ship on mondays"]
     patterns = memories.detect_cross_agent_patterns(team="red")
     assert [(pattern.agent, pattern.occurrences) for pattern in patterns] == [("agent-1", 2)]
-    refused(InvalidInput, lambda: memories.get_team_facts(limit=0))
-    refused(InvalidInput, lambda: memories.detect_cross_agent_patterns(min_occurrences=0))
-    unknown = refused(InvalidInput, lambda: memories.get_team_facts(category="gossip"))
+    expect_error(InvalidInput, lambda: memories.get_team_facts(limit=0))
+    expect_error(InvalidInput, lambda: memories.detect_cross_agent_patterns(min_occurrences=0))
+    unknown = expect_error(InvalidInput, lambda: memories.get_team_facts(category="gossip"))
     every = [memories.get_team_facts(limit=1), memories.get_team_facts(category="policy"), memories.get_team_facts()]
     counted = [memories.detect_cross_agent_patterns(limit=1), memories.detect_cross_agent_patterns(min_occurrences=4)]
     return [facts, patterns, unknown, every, counted, memories.get_team_facts(team="green")]
 
 
 @scenario
-def a_prompt_is_enriched(memories: Memories) -> Any:
+def enrich_prompt_adds_context(memories: Memories) -> Any:
     memories.add("The database of billing is PostgreSQL", session="s1")
     memories.add("Billing migrates its database on mondays", visibility="team")
-    asked = "When does billing migrate its database, and which is it?"
-    texts = [memories.enrich_prompt(asked, "s1"), memories.enrich_prompt(asked, include_team=True, max_facts=1)]
+    query = "When does billing migrate its database, and which is it?"
+    texts = [memories.enrich_prompt(query, "s1"), memories.enrich_prompt(query, include_team=True, max_facts=1)]
     assert all("## Relevant Personal Context:" in text for text in texts)
-    refused(InvalidInput, lambda: memories.enrich_prompt(asked, max_facts=0))
+    expect_error(InvalidInput, lambda: memories.enrich_prompt(query, max_facts=0))
     return [texts, memories.enrich_prompt("what is for lunch?"), memories.enrich_prompt(""), memories.get(1)]
 
 
 @scenario
-def the_context_of_a_query_is_built(memories: Memories) -> Any:
+def recall_context_returns_a_block(memories: Memories) -> Any:
     memories.add("AAPL reports its earnings on thursday")
-    asked = "when does AAPL report its earnings?"
-    told = memories.recall_context(asked)
-    assert "## Relevant Memories\n- [" in told
-    refused(InvalidInput, lambda: memories.recall_context(asked, max_patterns=-1))
-    few = memories.recall_context(asked, max_memories=0, max_patterns=0, max_thresholds=0, by="tester")
+    query = "when does AAPL report its earnings?"
+    result = memories.recall_context(query)
+    assert "## Relevant Memories\n- [" in result
+    expect_error(InvalidInput, lambda: memories.recall_context(query, max_patterns=-1))
+    few = memories.recall_context(query, max_memories=0, max_patterns=0, max_thresholds=0, by="tester")
     assert "No prior context found." in few
-    return [told, few, memories.recall_context(""), memories.get(1)]
+    return [result, few, memories.recall_context(""), memories.get(1)]
 
 
 @scenario
-def novelty_is_told_with_the_match(memories: Memories) -> Any:
-    _some(memories)
+def is_novel_returns_the_match(memories: Memories) -> Any:
+    _add_samples(memories)
     known = memories.is_novel("ada prefers TABS over spaces")
     strict = memories.is_novel(Fact(text="Ada prefers tabs", speaker="Ada"), threshold=0.2)
-    elsewhere = memories.is_novel("Ada prefers tabs over spaces", source="other")
-    assert (known.novel, elsewhere.novel) == (False, True)
-    return [known, strict, elsewhere]
+    other = memories.is_novel("Ada prefers tabs over spaces", source="other")
+    assert (known.novel, other.novel) == (False, True)
+    return [known, strict, other]
 
 
 @scenario
 def memories_are_listed_by_page_and_scope(memories: Memories) -> Any:
-    _some(memories)
+    _add_samples(memories)
     memories.delete(2)
     first = memories.list(limit=2)
     assert isinstance(first, Page)
@@ -305,14 +305,14 @@ def memories_are_listed_by_page_and_scope(memories: Memories) -> Any:
 def projects_are_listed_by_name_and_page(memories: Memories) -> Any:
     for project in ("/srv/web", "/srv/wëb app", "acme/web", "", "/srv/web"):
         memories.add(f"Something about {project or 'nothing'}", project=project, dedup=False)
-    found = memories.projects()
-    assert [(each.name, each.memories) for each in found] == [("/srv/web", 2), ("/srv/wëb app", 1), ("acme/web", 1)]
-    refused(InvalidInput, lambda: memories.projects(limit=0))
-    return [found, memories.projects(limit=1), memories.projects(after="/srv/wëb app")]
+    results = memories.projects()
+    assert [(item.name, item.memories) for item in results] == [("/srv/web", 2), ("/srv/wëb app", 1), ("acme/web", 1)]
+    expect_error(InvalidInput, lambda: memories.projects(limit=0))
+    return [results, memories.projects(limit=1), memories.projects(after="/srv/wëb app")]
 
 
 @scenario
-def a_search_goes_on_where_it_ended(memories: Memories) -> Any:
+def search_skip_continues_the_results(memories: Memories) -> Any:
     for number in range(9):
         memories.add(f"Host {number} is patched")
     pages = [memories.search("which host is patched?", k=4, skip=skip) for skip in (0, 4, 8, 12)]
@@ -322,24 +322,24 @@ def a_search_goes_on_where_it_ended(memories: Memories) -> Any:
 
 
 @scenario
-def many_memories_change_in_one_changeset(memories: Memories) -> Any:
-    _some(memories)
+def bulk_change_is_one_changeset(memories: Memories) -> Any:
+    _add_samples(memories)
     tagged = memories.bulk([1, 3, 4], "tag", tags=["infra"], by="tester", why="sorted")
-    assert [change.memory_id for change in tagged.changes] == [3]  # the others had it
-    moved = memories.bulk([1, 2], "edit", changes={"category": "detail", "project": "/srv/web"})
-    gone = memories.bulk([3, 4], "archive")
+    assert [change.memory_id for change in tagged.changes] == [3]  # the others had this tag already
+    updated = memories.bulk([1, 2], "edit", changes={"category": "detail", "project": "/srv/web"})
+    deleted = memories.bulk([3, 4], "archive")
     same = [
-        refused(Conflict, lambda: memories.bulk([3], "archive")),
-        refused(NotFound, lambda: memories.bulk([1, 99], "pin")),
-        refused(InvalidInput, lambda: memories.bulk([1], "paint")),
-        refused(InvalidInput, lambda: memories.bulk([1], "edit", changes={"text": "all the same"})),
+        expect_error(Conflict, lambda: memories.bulk([3], "archive")),
+        expect_error(NotFound, lambda: memories.bulk([1, 99], "pin")),
+        expect_error(InvalidInput, lambda: memories.bulk([1], "paint")),
+        expect_error(InvalidInput, lambda: memories.bulk([1], "edit", changes={"text": "all the same"})),
     ]
-    return [tagged, moved, gone, same, memories.undo(gone.id), memories.list()]
+    return [tagged, updated, deleted, same, memories.undo(deleted.id), memories.list()]
 
 
 @scenario
-def a_look_is_no_recall(memories: Memories) -> Any:
-    _some(memories)
+def search_without_noting_counts_no_retrieval(memories: Memories) -> Any:
+    _add_samples(memories)
     looked = memories.search("tabs over spaces", k=1, log=False)
     assert looked[0].id == 3
     memories.search_all([Query(text="tabs over spaces", k=1, log=False), Query(text="spaces", k=1)])
@@ -348,80 +348,80 @@ def a_look_is_no_recall(memories: Memories) -> Any:
 
 
 @scenario
-def a_page_begins_where_one_wants(memories: Memories) -> Any:
-    _some(memories)
+def list_skip_offsets_the_page(memories: Memories) -> Any:
+    _add_samples(memories)
     page = memories.list(limit=2, skip=1)
     assert [memory.id for memory in page.memories] == [3, 2]
-    refused(InvalidInput, lambda: memories.list(skip=-1))
+    expect_error(InvalidInput, lambda: memories.list(skip=-1))
     return [page, memories.list(limit=2, skip=1, after=3), memories.list(skip=9)]
 
 
 @scenario
-def where_a_memory_was_learned_is_told(memories: Memories) -> Any:
-    said = [{"role": "user", "content": "We switched from Prisma to Drizzle."}]
-    memories.capture(said, wait=True, client="cc", session="s1", turn="1")
+def learned_from_returns_the_exchange(memories: Memories) -> Any:
+    texts = [{"role": "user", "content": "We switched from Prisma to Drizzle."}]
+    memories.capture(texts, wait=True, client="cc", session="s1", turn="1")
     memories.add("Ada prefers tabs")
     newest, learned = memories.list().memories
     item = memories.learned_from(learned.id)
     assert item is not None
     assert item.exchange is not None
-    return [item, memories.learned_from(newest.id), refused(NotFound, lambda: memories.learned_from(99))]
+    return [item, memories.learned_from(newest.id), expect_error(NotFound, lambda: memories.learned_from(99))]
 
 
 @scenario
-def what_a_project_holds_and_sees_is_told_apart(memories: Memories) -> Any:
+def project_and_seen_from_scopes_differ(memories: Memories) -> Any:
     memories.add("We deploy with Fly.io", project="/srv/web", source="claude-code/web")
-    again = memories.add("We deploy with Fly.io", project="/srv/web", source="codex/web")
-    elsewhere = memories.add("We deploy with Fly.io", project="/srv/api")
+    repeated = memories.add("We deploy with Fly.io", project="/srv/web", source="codex/web")
+    other = memories.add("We deploy with Fly.io", project="/srv/api")
     memories.add("We deploy on Fridays")
-    memories.update(elsewhere.memory_id, visibility="global")
-    assert (again.action, elsewhere.action) == ("noop", "add")
+    memories.update(other.memory_id, visibility="global")
+    assert (repeated.action, other.action) == ("noop", "add")
     scopes: list[dict[str, Any]] = [
         {"project": "/srv/web"}, {"project": ""}, {"visible_in": "/srv/web"}, {"visible_in": "/srv/api"},
         {"visible_in": ""}, {"visible_in": "/srv/web", "project": "/srv/web"},
     ]  # fmt: skip
-    found = [[memory.id for memory in memories.list(**scope).memories] for scope in scopes]
-    assert found == [[1], [3], [3, 2, 1], [3, 2], [3, 2], [1]]
-    assert found == [sorted((hit.id for hit in memories.search("deploy", **scope)), reverse=True) for scope in scopes]
-    moved = memories.update(1, project="/srv/api")
+    results = [[memory.id for memory in memories.list(**scope).memories] for scope in scopes]
+    assert results == [[1], [3], [3, 2, 1], [3, 2], [3, 2], [1]]
+    assert results == [sorted((hit.id for hit in memories.search("deploy", **scope)), reverse=True) for scope in scopes]
+    updated = memories.update(1, project="/srv/api")
     written, _ = memories.supersede(1, "We deploy with Render")
     assert written.memory.project == "/srv/api"
     away = memories.update(written.memory_id, project="")
-    return [again, moved, written, away, memories.is_novel("We deploy with Render", project="/srv/api")]
+    return [repeated, updated, written, away, memories.is_novel("We deploy with Render", project="/srv/api")]
 
 
 @scenario
-def stats_count_the_same(memories: Memories) -> Any:
-    _some(memories)
-    told = memories.stats()
-    return {name: value for name, value in told.items() if name not in ("bytes", "version", "uptime_seconds")}
+def stats_are_equal(memories: Memories) -> Any:
+    _add_samples(memories)
+    result = memories.stats()
+    return {name: value for name, value in result.items() if name not in ("bytes", "version", "uptime_seconds")}
 
 
-# ── history and upkeep ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── history and maintenance ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 @scenario
-def what_happened_can_be_read_and_undone(memories: Memories) -> Any:
+def history_is_read_and_undone(memories: Memories) -> Any:
     added = memories.add("We use JWT")
     written, _ = memories.supersede(added.memory_id, "We use Clerk")
     memories.update(written.memory_id, pinned=True)
-    undone = memories.undo(written.changeset + 1, by="tester", why="not pinned")
-    assert undone.undoes == written.changeset + 1
-    conflict = refused(Conflict, lambda: memories.undo(written.changeset + 1))
+    undo = memories.undo(written.changeset + 1, by="tester", why="not pinned")
+    assert undo.undoes == written.changeset + 1
+    conflict = expect_error(Conflict, lambda: memories.undo(written.changeset + 1))
     return [
         memories.history(written.memory_id),
         memories.occurrences(written.memory_id),
         memories.changes(limit=3),
         memories.changes(),
         memories.changeset(written.changeset),
-        undone,
-        memories.undo(undone.id),
+        undo,
+        memories.undo(undo.id),
         conflict,
     ]
 
 
 @scenario
-def a_backfill_is_a_series_that_is_undone_as_one(memories: Memories) -> Any:
+def backfill_is_one_series_and_undone_at_once(memories: Memories) -> Any:
     series = memories.begin_backfill(by="tester")
     assert memories.begin_backfill() == series
     named = {"client": "codex", "session": "s"}
@@ -431,12 +431,12 @@ def a_backfill_is_a_series_that_is_undone_as_one(memories: Memories) -> Any:
     assert memories.turns("codex", "s") == {"1", "2"}
     assert memories.turns("codex", "s", any_key=True) == {"1", "2"}
     assert memories.turns("codex", "t") == set()
-    kept = [memory.text for memory in memories.list().memories]
-    assert len(kept) == 2
+    stored = [memory.text for memory in memories.list().memories]
+    assert len(stored) == 2
     memories.undo(series)
     assert memories.list().memories == ()
-    conflict = refused(Conflict, lambda: memories.undo(series))
-    return [kept, series, memories.begin_backfill() != series, conflict]
+    conflict = expect_error(Conflict, lambda: memories.undo(series))
+    return [stored, series, memories.begin_backfill() != series, conflict]
 
 
 @scenario
@@ -444,47 +444,47 @@ def duplicates_are_found_and_merged(memories: Memories) -> Any:
     assert memories.merge_duplicates() is None
     for text in ("We deploy with Fly.io", "we deploy with Fly.io", "Ada likes tea"):
         memories.add(text, source="acme/web", dedup=False)
-    found = memories.find_duplicates(threshold=0.95)
-    assert found == [Delete(2, found[0].reason, into=1)]
+    results = memories.find_duplicates(threshold=0.95)
+    assert results == [Delete(2, results[0].reason, into=1)]
     assert memories.find_duplicates(source_prefix="other") == []
-    done = memories.merge_duplicates(threshold=0.95, source_prefix="acme", by="tester", why="tidy")
-    assert done is not None
-    assert (done.by, done.why) == ("tester", "tidy")
-    return [found, done, memories.get(1), memories.get(2)]
+    result = memories.merge_duplicates(threshold=0.95, source_prefix="acme", by="tester", why="tidy")
+    assert result is not None
+    assert (result.by, result.why) == ("tester", "tidy")
+    return [results, result, memories.get(1), memories.get(2)]
 
 
-# ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @scenario
-def keys_are_made_listed_and_revoked(memories: Memories) -> Any:
+def keys_are_created_listed_and_revoked(memories: Memories) -> Any:
     grant = Grant(name="Ada's", role="read", user="ada", team="web", prefixes=("acme/web",), expires_at="2999-01-01")
     key, secret = memories.create_key(grant, by="tester")
     other, another = memories.create_key(Grant(name="root", role="admin"))
     assert (key.grant, key.created_by, len({secret, another})) == (grant, "tester", 2)
     assert (secret[:12], another[:12]) == (key.hint, other.hint)
-    gone = memories.revoke_key(key.id, by="tester")
-    told = [key, other, gone, *memories.keys()]
-    assert memories.keys() == [other, gone]
+    deleted = memories.revoke_key(key.id, by="tester")
+    result = [key, other, deleted, *memories.keys()]
+    assert memories.keys() == [other, deleted]
     same = [
-        refused(Conflict, lambda: memories.create_key(Grant(name="root", role="admin"))),
-        refused(Conflict, lambda: memories.revoke_key(key.id)),
-        refused(NotFound, lambda: memories.revoke_key(99)),
-        refused(InvalidInput, lambda: memories.create_key(Grant(name="x", user="x", expires_at="2020-01-01"))),
+        expect_error(Conflict, lambda: memories.create_key(Grant(name="root", role="admin"))),
+        expect_error(Conflict, lambda: memories.revoke_key(key.id)),
+        expect_error(NotFound, lambda: memories.revoke_key(99)),
+        expect_error(InvalidInput, lambda: memories.create_key(Grant(name="x", user="x", expires_at="2020-01-01"))),
     ]
-    return [same, [{**each.as_dict(), "hint": ""} for each in told]]
+    return [same, [{**item.as_dict(), "hint": ""} for item in result]]
 
 
 @scenario
-def the_audit_log_is_told(memories: Memories) -> Any:
+def audit_log_is_listed(memories: Memories) -> Any:
     for name in ("one", "two", "three"):
         memories.create_key(Grant(name=name, user="ada"), by="tester")
     newest = memories.audit_entries(limit=2)
-    assert [each.what for each in newest] == ["key 3 (three), write", "key 2 (two), write"]
+    assert [item.what for item in newest] == ["key 3 (three), write", "key 2 (two), write"]
     before = memories.audit_entries(after=newest[-1].id)
-    refused(InvalidInput, lambda: memories.audit_entries(limit=0))
-    told = [(each.act, each.what, each.outcome, each.id) for each in newest + before]
-    return [told, memories.audit_entries(key=1)]
+    expect_error(InvalidInput, lambda: memories.audit_entries(limit=0))
+    result = [(item.act, item.what, item.outcome, item.id) for item in newest + before]
+    return [result, memories.audit_entries(key=1)]
 
 
 # ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -494,48 +494,60 @@ REF = "thresholds/aapl.volume.above"
 
 
 @scenario
-def rows_are_kept_listed_and_removed(memories: Memories) -> Any:
+def rows_are_put_listed_and_deleted(memories: Memories) -> Any:
     known = memories.knowledge
     first = known.put("thresholds", source="AAPL", metric="volume", value=5e6, direction="above", by="ann", why="so")
-    again = known.put("thresholds", source="AAPL", metric="volume", value=5e6, direction="above")
+    repeated = known.put("thresholds", source="AAPL", metric="volume", value=5e6, direction="above")
     changed = known.put("thresholds", source="AAPL", metric="volume", value=6e6, direction="above", confidence=0.7)
-    assert [each.action for each in (first, again, changed)] == ["add", "noop", "update"]
-    made = [
+    assert [item.action for item in (first, repeated, changed)] == ["add", "noop", "update"]
+    created = [
         known.upsert_threshold("web", "latency", 250, "above", unit="ms", inclusive=True, by="ann"),
         known.upsert_pattern("the queue grows after a deploy", source="web", confidence=0.8, visibility="global"),
         known.upsert_pattern("volume spikes before earnings", id="spïke", user="ada", team="desk", place="acme/web"),
         known.upsert_correlation("BTC", "COIN", "BTC leads COIN", relation="leads", agent="watcher"),
         known.upsert_seasonal("low volume", "weekly", during="fri 12:00-16:00", timezone="America/New_York"),
     ]
-    assert isinstance(made[1], Pattern)
-    gone = known.delete("thresholds", "web.latency.above", by="ann", why="outdated")
-    erased = known.purge("patterns", "spïke", by="ann", why="secret")
-    assert [gone.why, erased.why] == ["outdated", "secret"]
+    assert isinstance(created[1], Pattern)
+    deleted = known.delete("thresholds", "web.latency.above", by="ann", why="outdated")
+    deletion = known.purge("patterns", "spïke", by="ann", why="secret")
+    assert [deleted.why, deletion.why] == ["outdated", "secret"]
     lists = [
         known.list("thresholds"), known.list("patterns", min_confidence=0.6), known.patterns(0.9), known.patterns(),
         known.list("correlations", relation="leads"), known.list("seasonal", period="weekly", limit=1),
         known.list("thresholds", source="aapl", metric="VOLUME"), known.list("patterns", team=""),
     ]  # fmt: skip
     history = [known.history("thresholds", "web.latency.above"), known.history("patterns", "spïke")]
-    undone = memories.undo(gone.changeset)
-    same = [first, again, changed, made, gone, erased, lists, history, undone, known.counts(), memories.changes()]
-    return [same, known.get("thresholds", "web.latency.above"), memories.changeset(gone.changeset)]
+    undo = memories.undo(deleted.changeset)
+    same = [
+        first,
+        repeated,
+        changed,
+        created,
+        deleted,
+        deletion,
+        lists,
+        history,
+        undo,
+        known.counts(),
+        memories.changes(),
+    ]
+    return [same, known.get("thresholds", "web.latency.above"), memories.changeset(deleted.changeset)]
 
 
 @scenario
-def a_table_is_told_page_by_page(memories: Memories) -> Any:
+def table_is_paginated(memories: Memories) -> Any:
     known = memories.knowledge
     for number in range(5):
         known.upsert_pattern(f"pattern {number}", id=f"p{number}", confidence=(number % 2) / 2)
     pages = [known.list("patterns", limit=2)]
     while pages[-1]:
         pages.append(known.list("patterns", limit=2, after=pages[-1][-1].id))
-    assert [each.id for page in pages for each in page] == ["p1", "p3", "p0", "p2", "p4"]
+    assert [item.id for page in pages for item in page] == ["p1", "p3", "p0", "p2", "p4"]
     return pages
 
 
 @scenario
-def the_exact_lane_is_asked(memories: Memories) -> Any:
+def thresholds_correlations_and_seasons_are_evaluated(memories: Memories) -> Any:
     known = memories.knowledge
     known.upsert_threshold("AAPL", "volume", 5e6, "above", confidence=0.9)
     known.upsert_threshold("*", "volume", 4e6, "above")
@@ -543,47 +555,47 @@ def the_exact_lane_is_asked(memories: Memories) -> Any:
     known.upsert_correlation("COIN", "HOOD", "opposite", inverse=True, confidence=0.4)
     known.upsert_seasonal("low volume", "weekly", during="fri 12:00-16:00", source="AAPL")
     fired = known.evaluate("aapl", "volume", 6.2e6)
-    assert [each.by for each in fired] == [1.2e6, 2.2e6]
+    assert [item.by for item in fired] == [1.2e6, 2.2e6]
     walked = known.related("HOOD", depth=2)
-    assert [each.there for each in walked] == ["COIN", "BTC"]
+    assert [item.there for item in walked] == ["COIN", "BTC"]
     on = known.active("2026-02-20T13:00:00+00:00")
-    assert [each.until for each in on] == ["2026-02-20T16:00:00.000000+00:00"]
+    assert [item.until for item in on] == ["2026-02-20T16:00:00.000000+00:00"]
     read = known.read("Threshold: flag MSFT if volume exceeds 7M.")
-    assert [(each.table, each.fields["value"], each.denied) for each in read] == [("thresholds", 7e6, False)]
+    assert [(item.table, item.fields["value"], item.denied) for item in read] == [("thresholds", 7e6, False)]
     nothing = [known.evaluate("AAPL", "volume", 1), known.related("gold"), known.active("2026-02-21", source="x")]
     return [fired, known.evaluate("AAPL", "volume", 9e9, unit="$"), walked, on, read, nothing, known.active()]
 
 
 @scenario
-def feedback_is_given_processed_and_taken_back(memories: Memories) -> Any:
+def feedback_is_processed(memories: Memories) -> Any:
     known = memories.knowledge
     known.upsert_threshold("AAPL", "volume", 5e6, "above")
-    told = [known.process_feedback()]
-    done = known.feedback("AAPL monday", "confirmed", about=[REF], note="earnings", by="ann", why="looked at it")
-    again = known.feedback("AAPL monday", "confirmed", about=[REF], note="earnings")
+    result = [known.process_feedback()]
+    outcome = known.feedback("AAPL monday", "confirmed", about=[REF], note="earnings", by="ann", why="looked at it")
+    repeated = known.feedback("AAPL monday", "confirmed", about=[REF], note="earnings")
     for day in ("tuesday", "wednesday"):
         known.feedback(f"AAPL {day}", "false_alarm", about=(REF,), process=False, user="ada")
-    waiting = known.pending_feedback()
-    assert [each.anomaly for each in waiting] == ["AAPL tuesday", "AAPL wednesday"]
-    told += [known.get("thresholds", "aapl.volume.above"), known.process_feedback(by="ann", why="the week is over")]
+    pending = known.pending_feedback()
+    assert [item.anomaly for item in pending] == ["AAPL tuesday", "AAPL wednesday"]
+    result += [known.get("thresholds", "aapl.volume.above"), known.process_feedback(by="ann", why="the week is over")]
     assert known.pending_feedback() == []
-    told += [known.list("feedback"), known.list("feedback", verdict="confirmed", processed=True), waiting]
-    return [told, done, again, known.get("thresholds", "aapl.volume.above"), known.history(*REF.split("/"))]
+    result += [known.list("feedback"), known.list("feedback", verdict="confirmed", processed=True), pending]
+    return [result, outcome, repeated, known.get("thresholds", "aapl.volume.above"), known.history(*REF.split("/"))]
 
 
 @scenario
-def a_verdict_is_put_as_any_row_is(memories: Memories) -> Any:
+def feedback_row_is_put_like_any_row(memories: Memories) -> Any:
     known = memories.knowledge
     known.upsert_threshold("AAPL", "volume", 5e6, "above")
     first = known.put("feedback", anomaly="a1", verdict="confirmed", about=[REF], by="ann")
     later = known.put("feedback", id="a1", verdict="false_alarm", note="after all")
     assert later.after is not None
     assert later.after.as_dict()["about"] == [REF]
-    refused(InvalidInput, lambda: known.put("feedback", id="a2", verdict="confirmed"))
+    expect_error(InvalidInput, lambda: known.put("feedback", id="a2", verdict="confirmed"))
     return [first, later, known.get("thresholds", "aapl.volume.above"), known.delete("feedback", "a1"), known.counts()]
 
 
-def test_both_know_by_the_same_methods() -> None:
+def test_both_knowledge_classes_have_the_same_methods() -> None:
     def methods(kind: type) -> dict[str, list[str]]:
         public = {name: each for name, each in vars(kind).items() if callable(each) and name[0] != "_"}
         return {name: list(inspect.signature(each).parameters) for name, each in public.items()}
@@ -619,26 +631,26 @@ def test_every_route_has_a_role_a_reference_entry_and_the_same_method_in_keeper_
 
 
 @scenario
-def what_is_no_knowledge_is_refused(memories: Memories) -> Any:
+def invalid_knowledge_is_rejected(memories: Memories) -> Any:
     known = memories.knowledge
     threshold = {"source": "AAPL", "metric": "volume", "value": 5e6, "direction": "above"}
     known.put("thresholds", **threshold)
     same = [
-        refused(InvalidInput, lambda: known.put("hunches", pattern="x")),
-        refused(InvalidInput, lambda: known.list("hunches")),
-        refused(InvalidInput, lambda: known.get("hunches", "x")),
-        refused(NotFound, lambda: known.get("thresholds", "none")),
-        refused(NotFound, lambda: known.delete("thresholds", "none")),
-        refused(NotFound, lambda: known.purge("thresholds", "none")),
-        refused(NotFound, lambda: known.history("thresholds", "none")),
-        refused(InvalidInput, lambda: known.put("thresholds", **{**threshold, "direction": "sideways"})),
-        refused(InvalidInput, lambda: known.upsert_correlation("BTC", "btc", "with itself")),
-        refused(InvalidInput, lambda: known.upsert_seasonal("low volume", "weekly", during="someday")),
-        refused(InvalidInput, lambda: known.feedback("a1", "perhaps")),
-        refused(InvalidInput, lambda: known.feedback("a1", "confirmed", about=["nothing"])),
-        refused(NotFound, lambda: known.feedback("a1", "confirmed", about=["thresholds/none"])),
+        expect_error(InvalidInput, lambda: known.put("hunches", pattern="x")),
+        expect_error(InvalidInput, lambda: known.list("hunches")),
+        expect_error(InvalidInput, lambda: known.get("hunches", "x")),
+        expect_error(NotFound, lambda: known.get("thresholds", "none")),
+        expect_error(NotFound, lambda: known.delete("thresholds", "none")),
+        expect_error(NotFound, lambda: known.purge("thresholds", "none")),
+        expect_error(NotFound, lambda: known.history("thresholds", "none")),
+        expect_error(InvalidInput, lambda: known.put("thresholds", **{**threshold, "direction": "sideways"})),
+        expect_error(InvalidInput, lambda: known.upsert_correlation("BTC", "btc", "with itself")),
+        expect_error(InvalidInput, lambda: known.upsert_seasonal("low volume", "weekly", during="someday")),
+        expect_error(InvalidInput, lambda: known.feedback("a1", "perhaps")),
+        expect_error(InvalidInput, lambda: known.feedback("a1", "confirmed", about=["nothing"])),
+        expect_error(NotFound, lambda: known.feedback("a1", "confirmed", about=["thresholds/none"])),
     ]
-    for act in (  # refused by either, in words of their own
+    for act in (  # both reject these, with different messages
         lambda: known.put("thresholds", **threshold, unheard="of"),
         lambda: known.put("thresholds", **{**threshold, "value": float("nan")}),
         lambda: known.put("thresholds", **{**threshold, "value": "5M"}),
@@ -650,117 +662,117 @@ def what_is_no_knowledge_is_refused(memories: Memories) -> Any:
         lambda: known.related("BTC", depth=0),
         lambda: known.active("someday"),
     ):
-        refused(InvalidInput, act)
+        expect_error(InvalidInput, act)
     assert memories.knowledge.counts()["thresholds"] == 1
     return [same, memories.knowledge.counts()]
 
 
-# ── what cannot be done ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── errors ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @scenario
-def errors_are_of_the_same_kind(memories: Memories) -> Any:
+def errors_have_the_same_type_and_message(memories: Memories) -> Any:
     memories.add("We deploy with Fly.io")
     same = [
-        refused(InvalidInput, lambda: memories.add("  ")),
-        refused(TooLarge, lambda: memories.add("x" * 70_000)),
-        refused(InvalidInput, lambda: memories.add("a\x00b")),
-        refused(InvalidInput, lambda: memories.add("a\ud800b")),
-        refused(InvalidInput, lambda: memories.add("x", kind="no kind")),
-        refused(InvalidInput, lambda: memories.add("x", unheard="of")),
-        refused(InvalidInput, lambda: memories.add_all(["good", ""])),
-        refused(InvalidInput, lambda: memories.search("")),
-        refused(InvalidInput, lambda: memories.search("x", k=0)),
-        refused(InvalidInput, lambda: memories.update(1, kind="no kind")),
-        refused(NotFound, lambda: memories.get(99)),
-        refused(NotFound, lambda: memories.history(99)),
-        refused(NotFound, lambda: memories.changeset(99)),
-        refused(NotFound, lambda: memories.undo(99)),
-        refused(NotFound, lambda: memories.delete(99)),
-        refused(NotFound, lambda: memories.supersede(99, "x")),
-        refused(Conflict, lambda: memories.restore(1)),
+        expect_error(InvalidInput, lambda: memories.add("  ")),
+        expect_error(TooLarge, lambda: memories.add("x" * 70_000)),
+        expect_error(InvalidInput, lambda: memories.add("a\x00b")),
+        expect_error(InvalidInput, lambda: memories.add("a\ud800b")),
+        expect_error(InvalidInput, lambda: memories.add("x", kind="no kind")),
+        expect_error(InvalidInput, lambda: memories.add("x", unheard="of")),
+        expect_error(InvalidInput, lambda: memories.add_all(["good", ""])),
+        expect_error(InvalidInput, lambda: memories.search("")),
+        expect_error(InvalidInput, lambda: memories.search("x", k=0)),
+        expect_error(InvalidInput, lambda: memories.update(1, kind="no kind")),
+        expect_error(NotFound, lambda: memories.get(99)),
+        expect_error(NotFound, lambda: memories.history(99)),
+        expect_error(NotFound, lambda: memories.changeset(99)),
+        expect_error(NotFound, lambda: memories.undo(99)),
+        expect_error(NotFound, lambda: memories.delete(99)),
+        expect_error(NotFound, lambda: memories.supersede(99, "x")),
+        expect_error(Conflict, lambda: memories.restore(1)),
     ]
-    for act in (  # refused by either, in words of their own
+    for act in (  # both reject these, with different messages
         lambda: memories.list(limit=0),
         lambda: memories.update(1, text="a\ud800b"),
         lambda: memories.update(1, unheard="of"),
         lambda: memories.update(1, metadata={"a": float("nan")}),
         lambda: memories.update(1, metadata={"a": object()}),
     ):
-        refused(InvalidInput, act)
-    refused(NotFound, lambda: memories.get(-1))
+        expect_error(InvalidInput, act)
+    expect_error(NotFound, lambda: memories.get(-1))
     assert memories.stats()["memories"] == 1
     return [same, memories.get(1)]
 
 
-# ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────────
+# ── learning ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @scenario
-def what_was_said_is_captured_and_learned_from(memories: Memories) -> Any:
+def capture_is_learned(memories: Memories) -> Any:
     turn = {"client": "test", "session": "s", "turn": "1", "source": "acme/web", "at": "2026-03-01T10:00:00Z"}
     turn["project"] = "/srv/web"
     first = memories.capture("I prefer tabs over spaces. Hi there!", wait=True, by="tester", **turn)
-    again = memories.capture([{"role": "user", "content": "anything"}], wait=True, **turn)
+    repeated = memories.capture([{"role": "user", "content": "anything"}], wait=True, **turn)
     nothing = memories.capture("Sounds good!", wait=True)
-    assert (first.state, again.new, nothing.state) == ("stored", False, "rejected")
+    assert (first.state, repeated.new, nothing.state) == ("stored", False, "rejected")
     assert [memory.project for memory in memories.list().memories] == ["/srv/web"]
     learned = {name: value for name, value in first.result.items() if name != "usage"}
-    return [first[:4], learned, again[:4], nothing[:4], memories.list(limit=5).memories[0].text]
+    return [first[:4], learned, repeated[:4], nothing[:4], memories.list(limit=5).memories[0].text]
 
 
 @scenario
-def what_was_observed_is_the_teams(memories: Memories) -> Any:
+def observation_belongs_to_the_team(memories: Memories) -> Any:
     about = {"session": "activity-7", "turn": "d1", "client": "watcher", "agent": "agent-1", "team": "web"}
     first = memories.observe("How do we sign in?", "We switched from JWT to Clerk for auth.", wait=True, **about)
-    again = memories.observe("How do we sign in?", "anything", wait=True, **about)
+    repeated = memories.observe("How do we sign in?", "anything", wait=True, **about)
     private = memories.observe("", "I prefer tabs over spaces.", wait=True, visibility="private")
-    assert (first.state, first.result["method"], again.new, private.state) == ("stored", "pattern", False, "stored")
-    kept = memories.list().memories
-    assert [(each.visibility, each.session, each.team) for each in kept] == [
+    assert (first.state, first.result["method"], repeated.new, private.state) == ("stored", "pattern", False, "stored")
+    stored = memories.list().memories
+    assert [(item.visibility, item.session, item.team) for item in stored] == [
         ("private", "", ""), ("team", "activity-7", "web"),
     ]  # fmt: skip
-    empty = refused(InvalidInput, lambda: memories.observe("x", " "))
-    number = refused(InvalidInput, lambda: memories.observe("x", 5))  # type: ignore[arg-type]
-    return [first[:4], again[:4], private[:4], [each.text for each in kept], empty, number]
+    empty = expect_error(InvalidInput, lambda: memories.observe("x", " "))
+    number = expect_error(InvalidInput, lambda: memories.observe("x", 5))  # type: ignore[arg-type]
+    return [first[:4], repeated[:4], private[:4], [memory.text for memory in stored], empty, number]
 
 
 @scenario
-def a_dry_run_tells_what_would_be_learned(memories: Memories) -> Any:
+def dry_run_returns_decisions(memories: Memories) -> Any:
     learned = memories.learn("I prefer tabs over spaces. What is React?", dry_run=True, source="acme/web")
     return [learned, memories.list().total]
 
 
 @scenario
-def inbox_status_and_items(memories: Memories) -> Any:
-    captured = memories.capture("Sounds good!", wait=True, session="s")
+def ledger_and_items_are_returned(memories: Memories) -> Any:
+    capture = memories.capture("Sounds good!", wait=True, session="s")
     inbox_status = memories.inbox_status()
     [item] = memories.items("rejected")
-    assert item.id == captured.id
-    again = memories.retry(item.id)
-    assert (inbox_status.balanced, again.state) == (True, "pending")
+    assert item.id == capture.id
+    repeated = memories.retry(item.id)
+    assert (inbox_status.balanced, repeated.state) == (True, "pending")
     return [
         inbox_status,
         item.exchange.messages if item.exchange else None,
         memories.items("stored"),
-        refused(NotFound, lambda: memories.item(99)),
-        refused(NotFound, lambda: memories.retry(99)),
-        refused(InvalidInput, lambda: memories.capture(5)),  # type: ignore[arg-type]
+        expect_error(NotFound, lambda: memories.item(99)),
+        expect_error(NotFound, lambda: memories.retry(99)),
+        expect_error(InvalidInput, lambda: memories.capture(5)),  # type: ignore[arg-type]
     ][1:3]
 
 
 @scenario
-def calls_of_the_language_model_are_told(memories: Memories) -> Any:
-    refused(InvalidInput, lambda: memories.llm_usage(limit=0))
-    return [replace(memories.llm_usage(limit=5), resets_at=""), refused(NotFound, lambda: memories.llm_call(1))]
+def llm_usage_is_returned(memories: Memories) -> Any:
+    expect_error(InvalidInput, lambda: memories.llm_usage(limit=0))
+    return [replace(memories.llm_usage(limit=5), resets_at=""), expect_error(NotFound, lambda: memories.llm_call(1))]
 
 
 @scenario
-def without_a_model_extraction_is_refused(memories: Memories) -> Any:
+def extraction_without_provider_is_rejected(memories: Memories) -> Any:
     return [
         memories.extraction(),
-        refused(NotConfigured, lambda: memories.extract("User: use drizzle")),
-        refused(NotConfigured, lambda: memories.submit("User: use drizzle")),
+        expect_error(NotConfigured, lambda: memories.extract("User: use drizzle")),
+        expect_error(NotConfigured, lambda: memories.submit("User: use drizzle")),
     ]
 
 
@@ -768,9 +780,9 @@ def without_a_model_extraction_is_refused(memories: Memories) -> Any:
 
 
 @scenario
-def a_folder_of_notes_is_followed_and_written(memories: Memories) -> Any:
-    with TemporaryDirectory() as made:
-        vault, out = Path(made) / "vault", Path(made) / "out"
+def notes_folder_is_indexed_and_exported(memories: Memories) -> Any:
+    with TemporaryDirectory() as created:
+        vault, out = Path(created) / "vault", Path(created) / "out"
         vault.mkdir()
         out.mkdir()
         (vault / "deploy.md").write_text("---\ntags: [infra]\n---\n# Releases\n\nWe deploy with Fly.io.\n")
@@ -778,92 +790,92 @@ def a_folder_of_notes_is_followed_and_written(memories: Memories) -> Any:
         (vault / "broken.md").write_bytes(b"\xff\x00")
         first = memories.notes.index(vault, label="handbook", by="tester")
         (vault / "deploy.md").unlink()
-        shown = memories.notes.index(vault, dry_run=True)
-        gone = memories.notes.index(str(vault))
+        preview = memories.notes.index(vault, dry_run=True)
+        deleted = memories.notes.index(str(vault))
         memories.add("Ada prefers tabs", kind="preference")
         memories.add("We ship on mondays", kind="policy")
-        written = memories.notes.export(out, kind="policy")
-        again = memories.notes.export(str(out), kind="policy")
-        assert (first.added, shown.archived, gone.archived, written.written, again.written) == (2, 1, 1, 1, 0)
-        assert (shown.dry_run, shown.changeset, len(first.skipped)) == (True, None, 1)
-        folders = [folder for folder in memories.notes.folders() if Path(folder.folder).parent == Path(made)]
+        content = memories.notes.export(out, kind="policy")
+        repeated = memories.notes.export(str(out), kind="policy")
+        assert (first.added, preview.archived, deleted.archived, content.written, repeated.written) == (2, 1, 1, 1, 0)
+        assert (preview.dry_run, preview.changeset, len(first.skipped)) == (True, None, 1)
+        folders = [folder for folder in memories.notes.folders() if Path(folder.folder).parent == Path(created)]
         assert [(Path(folder.folder).name, folder.followed, folder.there) for folder in folders] == [
             ("out", False, True),
             ("vault", False, True),
         ]
-        for act in (lambda: memories.notes.index(vault / "none"), lambda: memories.notes.index(f"{made}/none")):
-            refused(NotFound, act)
-        refused(InvalidInput, lambda: memories.notes.index(vault / "broken.md"))
-        refused(InvalidInput, lambda: memories.notes.export(out, kind="gossip"))
-        told = [replace(folder, folder="") for folder in (first, shown, gone, *folders)]
+        for act in (lambda: memories.notes.index(vault / "none"), lambda: memories.notes.index(f"{created}/none")):
+            expect_error(NotFound, act)
+        expect_error(InvalidInput, lambda: memories.notes.index(vault / "broken.md"))
+        expect_error(InvalidInput, lambda: memories.notes.export(out, kind="gossip"))
+        result = [replace(folder, folder="") for folder in (first, preview, deleted, *folders)]
         changeset = memories.changeset(first.changeset or 0)
         assert (changeset.by, changeset.changes[0].memory.source) == ("tester", "file:handbook/deploy.md")
-        return [told, [replace(each, folder="") for each in (written, again)], changeset]
+        return [result, [replace(item, folder="") for item in (content, repeated)], changeset]
 
 
 @scenario
-def without_a_folder_for_notes_none_is_flushed(memories: Memories) -> Any:
+def flush_without_notes_folder_is_rejected(memories: Memories) -> Any:
     return [
-        refused(NotConfigured, lambda: memories.notes.flush("We chose Drizzle.", ["orm"])),
-        refused(NotConfigured, lambda: memories.notes.index()),
+        expect_error(NotConfigured, lambda: memories.notes.flush("We chose Drizzle.", ["orm"])),
+        expect_error(NotConfigured, lambda: memories.notes.index()),
         memories.list().total,
     ]
 
 
-# ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── maintenance ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @scenario
-def consolidation_is_shown_done_and_undone(memories: Memories) -> Any:
+def consolidation_is_previewed_executed_and_undone(memories: Memories) -> Any:
     for _ in range(3):
         memories.add("We deploy with Fly.io", source="acme/web", dedup=False)
-    shown = memories.consolidate(source_prefix="acme")
-    done = memories.consolidate(dry_run=False, by="ann", why="tidy")
-    assert done.changeset is not None
-    undone = memories.undo(done.changeset.id)
-    return [shown, done, done.changeset, undone, memories.runs(), memories.runs(chore="prune")]
+    preview = memories.consolidate(source_prefix="acme")
+    result = memories.consolidate(dry_run=False, by="ann", why="tidy")
+    assert result.changeset is not None
+    undo = memories.undo(result.changeset.id)
+    return [preview, result, result.changeset, undo, memories.runs(), memories.runs(chore="prune")]
 
 
 @scenario
-def what_was_shown_is_approved_in_part(memories: Memories) -> Any:
+def selected_decisions_are_approved(memories: Memories) -> Any:
     for text in ("We deploy with Fly.io", "We deploy with Fly.io", "Lint with ruff", "Lint with ruff"):
         memories.add(text, source="acme/web", dedup=False)
-    shown = memories.consolidate()
-    done = memories.approve("consolidate", shown.decisions[:1], as_of=shown.as_of, by="ann", why="these repeat")
-    late = refused(Conflict, lambda: memories.approve("consolidate", shown.decisions, as_of=shown.as_of))
-    early = refused(InvalidInput, lambda: memories.approve("consolidate", shown.decisions, as_of=99))
-    return [shown, done, late, early, memories.undo(done.id)]
+    preview = memories.consolidate()
+    result = memories.approve("consolidate", preview.decisions[:1], as_of=preview.as_of, by="ann", why="these repeat")
+    late = expect_error(Conflict, lambda: memories.approve("consolidate", preview.decisions, as_of=preview.as_of))
+    early = expect_error(InvalidInput, lambda: memories.approve("consolidate", preview.decisions, as_of=99))
+    return [preview, result, late, early, memories.undo(result.id)]
 
 
 @scenario
-def contradictions_are_shown_and_settled(memories: Memories) -> Any:
+def contradictions_are_listed_and_resolved(memories: Memories) -> Any:
     for text in ("The staging API listens on port 8080", "The staging API listens on port 9090"):
         memories.add(text, source="acme/web", dedup=False)
-    shown = memories.contradictions(limit=5)
+    preview = memories.contradictions(limit=5)
     agreed = memories.dismiss_contradiction([1, 2], by="ann")
     calm = memories.contradictions()
     memories.undo(agreed.id)
     holds = Delete(1, "the newer holds", 2)
-    settled = memories.approve("contradictions", [holds], as_of=memories.contradictions().as_of)
-    return [shown, agreed, calm, settled, refused(InvalidInput, lambda: memories.dismiss_contradiction([1]))]
+    resolved = memories.approve("contradictions", [holds], as_of=memories.contradictions().as_of)
+    return [preview, agreed, calm, resolved, expect_error(InvalidInput, lambda: memories.dismiss_contradiction([1]))]
 
 
 @scenario
-def pruning_tells_why_it_does_nothing(memories: Memories) -> Any:
+def prune_returns_a_note_when_there_is_nothing_to_do(memories: Memories) -> Any:
     memories.add("We deploy with Fly.io")
     return [memories.prune(), memories.prune(dry_run=False, by="ann")]
 
 
 @scenario
-def use_is_seen_by_view(memories: Memories) -> Any:
+def usage_views_are_returned(memories: Memories) -> Any:
     memories.add_all(["Ada likes tea", "the port is 8080"])
     memories.search("tea", k=1)
-    refused(InvalidInput, lambda: memories.usage("most", limit=0))
+    expect_error(InvalidInput, lambda: memories.usage("most", limit=0))
     return [memories.usage(), memories.usage("never", source_prefix="x"), memories.usage("stale", days=1)]
 
 
 @scenario
-def the_audit_profiles_the_store(memories: Memories) -> Any:
+def audit_profiles_the_store(memories: Memories) -> Any:
     for _ in range(2):
         memories.add("We deploy with Fly.io", dedup=False)
     return memories.audit(examples=2)

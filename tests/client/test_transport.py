@@ -1,4 +1,4 @@
-"""What the client does about the wire: connections, keys, and services that are not there or are not ours."""
+"""Connection handling of the HTTP client: keep-alive, keys, unavailable and foreign services."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from cofio.client import Client
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, Misconfigured, MissingKey, Unavailable, WrongKey
 from cofio.settings import Settings
-from tests.cli.conftest import served
+from tests.cli.conftest import running_service
 
 
 @pytest.fixture
 def url(new_keeper: Callable[[str], Keeper]) -> Iterator[str]:
-    with served(new_keeper("served"), Settings.load({"port": 0}, environ={})) as url:
+    with running_service(new_keeper("served"), Settings.load({"port": 0}, environ={})) as url:
         yield url
 
 
-class Odd(BaseHTTPRequestHandler):
-    """A service with oddities: it counts connections, and lets some go."""
+class FakeService(BaseHTTPRequestHandler):
+    """HTTP server that counts connections and can drop them."""
 
     protocol_version = "HTTP/1.1"
     connections: ClassVar[list[int]] = []
@@ -42,7 +42,7 @@ class Odd(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.requests.append(f"{self.command} {self.path.partition('?')[0]}")
-        if "/memory/500" in self.path:  # one that goes just when it is asked again
+        if "/memory/500" in self.path:  # closes the connection without a response
             self.close_connection = True
             return
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -59,8 +59,8 @@ class Odd(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def odd(**how: object) -> Iterator[tuple[str, type[Odd]]]:
-    kind = type("Odder", (Odd,), {"connections": [], "requests": [], **how})
+def fake_service(**attributes: object) -> Iterator[tuple[str, type[FakeService]]]:
+    kind = type("Odder", (FakeService,), {"connections": [], "requests": [], **attributes})
     with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -77,14 +77,14 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def test_nobody_listening_is_told_with_what_to_do() -> None:
-    with Client(f"http://127.0.0.1:{free_port()}") as client, pytest.raises(Unavailable) as caught:
+def test_refused_connection_raises_error_with_hint() -> None:
+    with Client(f"http://127.0.0.1:{free_port()}") as client, pytest.raises(Unavailable) as error_info:
         client.health()
-    assert "No service listens" in caught.value.message
-    assert "cofio up" in caught.value.hint
+    assert "No service listens" in error_info.value.message
+    assert "cofio up" in error_info.value.hint
 
 
-def test_a_service_that_does_not_answer_in_time_is_told() -> None:
+def test_response_timeout_raises_unavailable() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -96,40 +96,44 @@ def test_a_service_that_does_not_answer_in_time_is_told() -> None:
 @pytest.mark.parametrize(
     ("status", "content"), [(200, b"<html>"), (404, b"not here"), (500, b'{"detail": "x"}'), (200, b"[]")]
 )
-def test_something_else_on_the_port_is_not_taken_for_cofio(status: int, content: bytes) -> None:
-    with odd(status=status, content=content) as (url, _), Client(url) as client:
+def test_foreign_service_is_detected(status: int, content: bytes) -> None:
+    with fake_service(status=status, content=content) as (url, _), Client(url) as client:
         for ask in (client.health, client.changes):
             with pytest.raises(Unavailable, match="is not a cofio service"):
                 ask()
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8900", "ftp://x", "http://", "http://x:port", "http://x:99999"])
-def test_a_url_that_is_none_is_refused_before_anything_is_sent(url: str) -> None:
+def test_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(Misconfigured, match="not a valid service URL"):
         Client(url)
 
 
-def test_a_connection_is_used_again() -> None:
-    with odd() as (url, kind), Client(url) as client:
+def test_connection_is_reused() -> None:
+    with fake_service() as (url, kind), Client(url) as client:
         for _ in range(3):
             client.health()
     assert len(kind.connections) == 1
 
 
-def test_a_connection_that_the_service_has_let_go_is_replaced_unseen() -> None:
-    with odd(dies_after_answering=True) as (url, kind), Client(url) as client:
+def test_closed_connection_is_replaced_transparently() -> None:
+    with fake_service(dies_after_answering=True) as (url, kind), Client(url) as client:
         for _ in range(3):
             client.health()
     assert len(kind.connections) == 3
 
 
-def test_what_answers_but_tells_something_else_is_not_taken_for_cofio() -> None:
-    with odd() as (url, _), Client(url) as client, pytest.raises(Unavailable, match="is not a cofio service"):
+def test_response_of_unexpected_shape_is_rejected() -> None:
+    with (
+        fake_service() as (url, _),
+        Client(url) as client,
+        pytest.raises(Unavailable, match="is not a cofio service"),
+    ):
         client.changes()
 
 
-def test_a_get_on_a_connection_that_dies_is_asked_once_more_and_a_change_is_not() -> None:
-    with odd() as (url, kind), Client(url) as client:
+def test_get_is_retried_after_connection_loss_and_delete_is_not() -> None:
+    with fake_service() as (url, kind), Client(url) as client:
         for ask in (client.get, client.delete):
             client.health()
             with pytest.raises(Unavailable, match="cannot be reached"):
@@ -137,32 +141,32 @@ def test_a_get_on_a_connection_that_dies_is_asked_once_more_and_a_change_is_not(
     assert kind.requests == ["GET /health", "GET /memory/500", "GET /memory/500", "GET /health", "DELETE /memory/500"]
 
 
-def test_a_service_may_lie_below_a_path() -> None:
-    with odd() as (url, kind), Client(f"{url}/below/") as client:
+def test_service_url_may_have_a_path() -> None:
+    with fake_service() as (url, kind), Client(f"{url}/below/") as client:
         client.health()
     assert kind.requests == ["GET /below/health"]
 
 
-def test_many_threads_share_a_client(url: str) -> None:
+def test_client_is_shared_by_threads(url: str) -> None:
     with Client(url) as client:
-        done: list[int] = []
+        result: list[int] = []
 
         def work(number: int) -> None:
-            for place in range(10):
-                change = client.add(f"thread {number} says {place}", dedup=False)
-                done.append(client.get(change.memory_id).id)
+            for index in range(10):
+                change = client.add(f"thread {number} says {index}", dedup=False)
+                result.append(client.get(change.memory_id).id)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert sorted(done) == list(range(1, 81))
+        assert sorted(result) == list(range(1, 81))
 
 
-def test_the_key_is_sent_and_a_wrong_one_told_from_none(new_keeper: Callable[[str], Keeper]) -> None:
+def test_missing_and_wrong_key_raise_different_errors(new_keeper: Callable[[str], Keeper]) -> None:
     settings = Settings.load({"port": 0, "api_key": "right"}, environ={})
-    with served(new_keeper("served"), settings) as url:
+    with running_service(new_keeper("served"), settings) as url:
         with Client(url, "right") as client:
             assert client.health()["auth"] == "ok"
             assert client.stats()["memories"] == 0
@@ -174,14 +178,14 @@ def test_the_key_is_sent_and_a_wrong_one_told_from_none(new_keeper: Callable[[st
                 client.stats()
 
 
-def test_what_cannot_be_a_header_is_refused(url: str) -> None:
+def test_invalid_header_value_is_rejected(url: str) -> None:
     with pytest.raises(InvalidInput, match="key"):
         Client(url, "schlüssel")
     with Client(url) as client, pytest.raises(InvalidInput, match="by"):
         client.add("x", by="a\r\nX-Evil: 1")
 
 
-def test_what_a_query_string_cannot_say_is_refused_and_not_widened(url: str) -> None:
+def test_filter_that_cannot_be_encoded_is_rejected(url: str) -> None:
     with Client(url) as client:
         for scope in ({"source": ""}, {"tags": ("a,b",)}):
             with pytest.raises(InvalidInput, match="cannot be filtered"):
@@ -190,11 +194,11 @@ def test_what_a_query_string_cannot_say_is_refused_and_not_widened(url: str) -> 
             client.merge_duplicates(kind="preference")
 
 
-def test_importing_the_client_loads_the_standard_library_only() -> None:
+def test_importing_the_client_loads_only_the_standard_library() -> None:
     program = (
         "import sys; before = set(sys.modules); import cofio.client\n"
         "names = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "print(sorted(names - set(sys.stdlib_module_names) - {'cofio'}))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""The hook as a client runs it, in a process of its own; and listeners that behave as badly as a service can."""
+"""Run hooks in new processes, against listeners that misbehave in various ways."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import pytest
 
 from cofio.hooks import launcher, run_log, spool
 
-RECALL, CAPTURE = 0.8, 0.3  # seconds: the usual deadlines
-SLACK = 10  # no machine is so busy
+RECALL, CAPTURE = 0.8, 0.3  # default deadlines in seconds
+SLACK = 10  # tolerance factor for loaded machines
 
 CONTEXT = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "We deploy with Fly.io"}}
 
 
-def said(name: str, **more: Any) -> dict[str, Any]:
-    """What Claude Code sends at this event."""
+def make_event(name: str, **fields: Any) -> dict[str, Any]:
+    """Return the JSON that Claude Code sends for this event."""
     common = {
         "session_id": "s1",
         "prompt_id": "p1",
@@ -33,30 +33,30 @@ def said(name: str, **more: Any) -> dict[str, Any]:
         "cwd": "/",
         "hook_event_name": name,
     }
-    return {**common, **more}
+    return {**common, **fields}
 
 
-PROMPT = said("UserPromptSubmit", prompt="Where do we deploy the web shop?")
-START = said("SessionStart", source="startup")
-STOP = said("Stop", last_assistant_message="Done.", stop_hook_active=False)
-END = said("SessionEnd", reason="other")
+PROMPT = make_event("UserPromptSubmit", prompt="Where do we deploy the web shop?")
+START = make_event("SessionStart", source="startup")
+STOP = make_event("Stop", last_assistant_message="Done.", stop_hook_active=False)
+END = make_event("SessionEnd", reason="other")
 
 
 @dataclass
-class Done:
-    """How a run ended. That it ended with 0, and said nothing that is no JSON object, has been seen to."""
+class HookResult:
+    """Output and duration of a hook run that exited with 0 and printed nothing but JSON."""
 
     out: bytes
     seconds: float
 
     @property
-    def told(self) -> dict[str, Any] | None:
+    def reply(self) -> dict[str, Any] | None:
         return json.loads(self.out) if self.out else None
 
 
 @dataclass
 class Hook:
-    """`python -I -S entry.py --home HOME CLIENT`, with nothing in its environment that was not put there."""
+    """Runs `python -I -S entry.py --home HOME CLIENT` with a clean environment."""
 
     home: Path
     env: dict[str, str] = field(default_factory=dict)
@@ -65,19 +65,21 @@ class Hook:
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-I", "-S", str(launcher.ENTRY), "--home", str(self.home), *arguments]
 
-    def around(self, env: dict[str, str] | None = None) -> dict[str, str]:
+    def environment(self, env: dict[str, str] | None = None) -> dict[str, str]:
         return {"HOME": str(self.home.parent), "COFIO_AUTOSTART": "off", **self.env, **(env or {})}
 
     def __call__(
-        self, given: Any, *arguments: str, env: dict[str, str] | None = None, limit: float = RECALL, **how: Any
-    ) -> Done:
-        raw = given if isinstance(given, bytes) else json.dumps(given).encode()
-        return self.run(self.command(*(arguments or (self.client,))), raw, env=self.around(env), limit=limit, **how)
+        self, event: Any, *arguments: str, env: dict[str, str] | None = None, limit: float = RECALL, **options: Any
+    ) -> HookResult:
+        raw = event if isinstance(event, bytes) else json.dumps(event).encode()
+        return self.run(
+            self.command(*(arguments or (self.client,))), raw, env=self.environment(env), limit=limit, **options
+        )
 
-    def run(self, command: list[str], raw: bytes, *, limit: float = RECALL, **how: Any) -> Done:
-        started = time.monotonic()
-        done = subprocess.run(command, input=raw, capture_output=True, timeout=60, check=False, **how)
-        return checked(done.returncode, done.stdout, done.stderr, time.monotonic() - started, limit)
+    def run(self, command: list[str], raw: bytes, *, limit: float = RECALL, **options: Any) -> HookResult:
+        start_time = time.monotonic()
+        result = subprocess.run(command, input=raw, capture_output=True, timeout=60, check=False, **options)
+        return check_result(result.returncode, result.stdout, result.stderr, time.monotonic() - start_time, limit)
 
     @property
     def log(self) -> list[dict[str, Any]]:
@@ -95,24 +97,24 @@ class Hook:
     def spooled(self) -> list[Any]:
         return [json.loads(entry.raw) for entry in spool.entries(self.home)]
 
-    def finds(self, url: str, store: str = "", key: str = "") -> None:
-        """Have the service be there, as far as `hook.at` says, for a minute."""
+    def set_endpoint(self, url: str, store: str = "", key: str = "") -> None:
+        """Write an endpoint file for a service that has been running for a minute."""
         self.home.mkdir(exist_ok=True)
         (self.home / "hook.at").write_text(f"{url}\n{key}\n800 300\n{store or self.home / 'cofio.db'}\n")
-        self.started(60)
+        self.set_service_age(60)
 
-    def started(self, ago: float) -> None:
-        """Have the service be so many seconds old."""
+    def set_service_age(self, ago: float) -> None:
+        """Set the age of the service in seconds."""
         os.utime(self.home / "hook.at", (time.time() - ago, time.time() - ago))
 
 
-def checked(code: int, out: bytes, err: bytes, seconds: float, limit: float) -> Done:
-    """What every run must keep to, whatever happens."""
+def check_result(code: int, out: bytes, err: bytes, seconds: float, limit: float) -> HookResult:
+    """Check the exit code, output and duration of a run."""
     assert code == 0
     assert err == b""
     assert out == b"" or isinstance(json.loads(out), dict)
     assert seconds < SLACK * limit
-    return Done(out, seconds)
+    return HookResult(out, seconds)
 
 
 @pytest.fixture
@@ -122,13 +124,13 @@ def hook(tmp_path: Path) -> Hook:
     return Hook(home)
 
 
-# ── who listens ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── listeners ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Behaviour = Callable[[socket.socket], None]
 
 
 class Listener:
-    """A loopback server that takes requests whole and then does as it was told to."""
+    """A loopback server that reads complete requests and then follows the behaviour."""
 
     def __init__(self, behaviour: Behaviour, *, reads: bool = True) -> None:
         self.requests: list[tuple[str, bytes]] = []
@@ -153,18 +155,18 @@ class Listener:
                 self.requests.append(_request(connection))
             self._behaviour(connection)
         except OSError:
-            return  # the hook has hung up
+            return  # the hook has disconnected
 
     def close(self) -> None:
-        for each in (self._server, *self._open):
-            each.close()
+        for item in (self._server, *self._open):
+            item.close()
 
 
 def _request(connection: socket.socket) -> tuple[str, bytes]:
-    heard = b""
-    while b"\r\n\r\n" not in heard:
-        heard += connection.recv(65_536)
-    head, _, body = heard.partition(b"\r\n\r\n")
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += connection.recv(65_536)
+    head, _, body = received.partition(b"\r\n\r\n")
     (length,) = (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
     while len(body) < length:
         body += connection.recv(65_536)
@@ -172,12 +174,15 @@ def _request(connection: socket.socket) -> tuple[str, bytes]:
 
 
 def http(status: str, body: bytes = b"", length: int | None = None) -> bytes:
-    told = len(body) if length is None else length
-    return f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {told}\r\n\r\n".encode() + body
+    content_length = len(body) if length is None else length
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {content_length}\r\n\r\n".encode()
+        + body
+    )
 
 
-def answers(reply: bytes) -> Behaviour:
-    """Sends this and hangs up."""
+def reply_with(reply: bytes) -> Behaviour:
+    """Send the reply and disconnect."""
 
     def answer(connection: socket.socket) -> None:
         connection.sendall(reply)
@@ -187,44 +192,44 @@ def answers(reply: bytes) -> Behaviour:
     return answer
 
 
-def tells(context: Any = CONTEXT) -> Behaviour:
-    return answers(http("200 OK", json.dumps(context).encode()))
+def reply_with_context(context: Any = CONTEXT) -> Behaviour:
+    return reply_with(http("200 OK", json.dumps(context).encode()))
 
 
-def hangs(_connection: socket.socket) -> None:
-    """Keeps the connection, and never says a word."""
+def hang(_connection: socket.socket) -> None:
+    """Keep the connection open without sending anything."""
 
 
-def drips(connection: socket.socket) -> None:
-    """Sends a good reply so slowly that it never ends, but always something."""
+def drip(connection: socket.socket) -> None:
+    """Send a valid reply endlessly, one byte at a time."""
     for byte in http("200 OK", json.dumps(CONTEXT).encode() + b" " * 10_000):
         connection.sendall(bytes([byte]))
         time.sleep(0.02)
 
 
 @pytest.fixture
-def listening(hook: Hook) -> Iterator[Callable[..., Listener]]:
-    """Makes a listener that the hook finds."""
-    made: list[Listener] = []
+def listen(hook: Hook) -> Iterator[Callable[..., Listener]]:
+    """Yield a function that starts a listener and makes it the hook's endpoint."""
+    created: list[Listener] = []
 
-    def make(behaviour: Behaviour, **how: Any) -> Listener:
-        made.append(Listener(behaviour, **how))
-        hook.finds(made[-1].url)
-        return made[-1]
+    def make_listener(behaviour: Behaviour, **options: Any) -> Listener:
+        created.append(Listener(behaviour, **options))
+        hook.set_endpoint(created[-1].url)
+        return created[-1]
 
-    yield make
-    for each in made:
-        each.close()
+    yield make_listener
+    for item in created:
+        item.close()
 
 
 def unused_url() -> str:
-    """An address where nobody listens."""
+    """Return a URL that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 def without_privileges() -> None:
-    """Have this process, though it be root's, obey permissions: as a `preexec_fn`."""
+    """Make this process obey file permissions even as root. For use as `preexec_fn`."""
     import ctypes
 
     if os.getuid() == 0:
@@ -232,8 +237,8 @@ def without_privileges() -> None:
             ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
-def driven(folder: Path, *lines: str) -> Path:
-    """A script that does this and then runs the hook: some things happen on bad days alone."""
+def write_script(folder: Path, *lines: str) -> Path:
+    """Write a script that executes these lines and then runs the hook."""
     path = folder / "driven.py"
     run = "import sys; from cofio.hooks import entry; entry.main(sys.argv[1:])"
     path.write_text("\n".join((*lines, run)))

@@ -1,6 +1,6 @@
-"""What is asked of the service, and what happens when its answer is late, wrong, or none; nothing said is lost.
+"""Requests to the service, and late, wrong or missing replies; captured text is never lost.
 
-Every run is a process of its own, and `checked` in conftest holds for each: 0, in time, valid JSON or nothing.
+Every run is a new process, and `check_result` in conftest checks exit code, duration and output.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from tests.hooks.conftest import (
     STOP,
     Hook,
     Listener,
-    answers,
-    drips,
-    hangs,
+    drip,
+    hang,
     http,
-    said,
-    tells,
+    make_event,
+    reply_with,
+    reply_with_context,
     unused_url,
 )
 
 Listening = Callable[..., Listener]
-CAPTURED = [PROMPT, STOP, said("StopFailure", error="rate_limit"), said("PreCompact", trigger="auto"), END]
-CAPTURED += [said("PostCompact", trigger="auto", compact_summary="We added retries.")]
+CAPTURED = [PROMPT, STOP, make_event("StopFailure", error="rate_limit"), make_event("PreCompact", trigger="auto"), END]
+CAPTURED += [make_event("PostCompact", trigger="auto", compact_summary="We added retries.")]
 
 
 def run_in_time(hook: Hook, event: Any, limit: float = RECALL) -> bytes:
-    """Run a hook until one attempt was not out of time before it had asked, as happens on a busy machine."""
+    """Run a hook, repeatedly if the deadline passed before the request was sent, as happens on a loaded machine."""
     for _ in range(20):
         out = hook(event, limit=limit).out
         if not hook.why.startswith("deadline"):
@@ -54,13 +54,13 @@ def run_in_time(hook: Hook, event: Any, limit: float = RECALL) -> bytes:
     return out
 
 
-# ── the service is well ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── healthy service ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_the_client_said_goes_out_as_it_came_and_the_reply_comes_back(hook: Hook, listening: Listening) -> None:
-    service = listening(tells())
+def test_event_is_forwarded_unchanged_and_the_reply_printed(hook: Hook, listen: Listening) -> None:
+    service = listen(reply_with_context())
     raw = json.dumps(PROMPT, indent=3).encode() + b"\n"
-    assert hook(raw, env={"COFIO_PROJECT": "the shop/ü"}).told == CONTEXT
+    assert hook(raw, env={"COFIO_PROJECT": "the shop/ü"}).reply == CONTEXT
     ((head, body),) = service.requests
     assert body == raw
     assert head.startswith("POST /hooks/claude-code HTTP/1.1\r\n")
@@ -71,34 +71,32 @@ def test_what_the_client_said_goes_out_as_it_came_and_the_reply_comes_back(hook:
     assert (hook.rung, hook.why, hook.spooled) == ("service", "", [])
 
 
-def test_the_reply_is_printed_byte_for_byte(hook: Hook, listening: Listening) -> None:
+def test_reply_is_printed_byte_for_byte(hook: Hook, listen: Listening) -> None:
     body = '{"hookSpecificOutput": {"additionalContext": "Größe — 大 \\n"}}'.encode()
-    listening(answers(http("200 OK", body)))
+    listen(reply_with(http("200 OK", body)))
     assert hook(PROMPT).out == body
 
 
-def test_no_content_prints_nothing(hook: Hook, listening: Listening) -> None:
-    listening(answers(b"HTTP/1.1 204 No Content\r\n\r\n"))
+def test_no_content_prints_nothing(hook: Hook, listen: Listening) -> None:
+    listen(reply_with(b"HTTP/1.1 204 No Content\r\n\r\n"))
     assert hook(PROMPT).out == b""
     assert (hook.rung, hook.spooled) == ("service", [])
 
 
 @pytest.mark.parametrize(
     "event",
-    [STOP, END, said("PreCompact"), said("PostCompact", compact_summary="x"), said("Notification")],
+    [STOP, END, make_event("PreCompact"), make_event("PostCompact", compact_summary="x"), make_event("Notification")],
     ids=lambda each: str(each["hook_event_name"]),
 )
-def test_at_other_events_nothing_is_printed_even_if_somebody_answers(
-    hook: Hook, listening: Listening, event: Any
-) -> None:
-    listening(tells())
+def test_replies_to_capture_events_are_not_printed(hook: Hook, listen: Listening, event: Any) -> None:
+    listen(reply_with_context())
     assert hook(event).out == b""
     assert (hook.rung, hook.spooled) == ("service", [])
 
 
-def test_the_key_is_sent_to_whom_it_belongs_and_to_nobody_else(hook: Hook, listening: Listening) -> None:
-    ours, other = listening(tells()), listening(tells())
-    hook.finds(ours.url, key="secret")
+def test_key_is_sent_to_its_service_only(hook: Hook, listen: Listening) -> None:
+    ours, other = listen(reply_with_context()), listen(reply_with_context())
+    hook.set_endpoint(ours.url, key="secret")
     hook(PROMPT)
     hook(PROMPT, env={"COFIO_URL": other.url})
     hook(PROMPT, env={"FAISS_URL": other.url + "/", "FAISS_API_KEY": "theirs"})
@@ -107,28 +105,28 @@ def test_the_key_is_sent_to_whom_it_belongs_and_to_nobody_else(hook: Hook, liste
     assert not any("secret" in head for head, _ in other.requests)
 
 
-def test_a_notification_comes_as_the_last_argument(hook: Hook, listening: Listening) -> None:
-    service = listening(answers(http("204 No Content")))
-    told = json.dumps({"type": "agent-turn-complete", "thread-id": "t", "last-assistant-message": 'a "b" ü'})
-    hook(b"", "codex", "notify", told)
-    assert service.requests[0][1] == told.encode()
+def test_notification_is_read_from_the_last_argument(hook: Hook, listen: Listening) -> None:
+    service = listen(reply_with(http("204 No Content")))
+    text = json.dumps({"type": "agent-turn-complete", "thread-id": "t", "last-assistant-message": 'a "b" ü'})
+    hook(b"", "codex", "notify", text)
+    assert service.requests[0][1] == text.encode()
     assert hook.log[-1]["event"] == "notify"
 
 
-def test_a_service_behind_an_ipv6_address_or_a_unix_socket_is_found(hook: Hook, tmp_path: Path) -> None:
-    made = []
+def test_ipv6_and_unix_socket_services_are_supported(hook: Hook, tmp_path: Path) -> None:
+    created = []
     with socket.socket(socket.AF_UNIX) as server:
-        short = os.path.relpath(tmp_path / "s")  # such paths have a limit
+        short = os.path.relpath(tmp_path / "s")  # socket paths have a length limit
         server.bind(short)
         server.listen()
-        made.append((server, f"unix://{tmp_path / 's'}"))
+        created.append((server, f"unix://{tmp_path / 's'}"))
         if socket.has_ipv6:
             six = socket.create_server(("::1", 0), family=socket.AF_INET6)
-            made.append((six, f"http://[::1]:{six.getsockname()[1]}"))
-        for listener, url in made:
-            hook.finds(url)
+            created.append((six, f"http://[::1]:{six.getsockname()[1]}"))
+        for listener, url in created:
+            hook.set_endpoint(url)
             with subprocess.Popen(
-                hook.command("claude-code"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=hook.around()
+                hook.command("claude-code"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=hook.environment()
             ) as running:
                 assert running.stdin
                 assert running.stdout
@@ -142,8 +140,8 @@ def test_a_service_behind_an_ipv6_address_or_a_unix_socket_is_found(hook: Hook, 
             listener.close()
 
 
-def test_a_service_behind_https_is_found_and_one_that_cannot_prove_itself_is_not_trusted(
-    hook: Hook, tmp_path: Path, listening: Listening
+def test_https_service_is_used_and_untrusted_certificate_rejected(
+    hook: Hook, tmp_path: Path, listen: Listening
 ) -> None:
     if not shutil.which("openssl"):
         pytest.skip("there is no openssl here to make a certificate")
@@ -160,30 +158,30 @@ def test_a_service_behind_https_is_found_and_one_that_cannot_prove_itself_is_not
                 continue
             secure.sendall(http("200 OK", json.dumps(CONTEXT).encode()))
 
-    service = listening(behind, reads=False)
-    around = {"COFIO_URL": service.url.replace("http:", "https:"), "COFIO_HOOK_RECALL_TIMEOUT_MS": "5000"}
-    assert hook(PROMPT, env={**around, "SSL_CERT_FILE": str(certificate)}).told == CONTEXT
-    assert hook(PROMPT, env=around).out == b""
+    service = listen(behind, reads=False)
+    env = {"COFIO_URL": service.url.replace("http:", "https:"), "COFIO_HOOK_RECALL_TIMEOUT_MS": "5000"}
+    assert hook(PROMPT, env={**env, "SSL_CERT_FILE": str(certificate)}).reply == CONTEXT
+    assert hook(PROMPT, env=env).out == b""
     assert (hook.why, hook.spooled) == ("broken spooled", [PROMPT])
 
 
-# ── the service is not well ───────────────────────────────────────────────────────────────────────────────────────────
+# ── unhealthy service ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("event", CAPTURED, ids=lambda each: str(each["hook_event_name"]))
 @pytest.mark.parametrize("known", [False, True], ids=["ended", "crashed"])
-def test_with_the_service_down_what_was_said_is_spooled(hook: Hook, event: Any, known: bool) -> None:
+def test_event_is_spooled_when_the_service_is_down(hook: Hook, event: Any, known: bool) -> None:
     if known:
-        hook.finds(unused_url())
+        hook.set_endpoint(unused_url())
     assert hook(event, limit=RECALL if event is PROMPT else CAPTURE).out == b""
     assert hook.spooled == [event]
     assert hook.log[-1]["rung"] == ("nothing" if event is PROMPT else "spooled")
     assert hook.why == ("refused" if known else "down") + (" spooled" if event is PROMPT else "")
-    assert not (hook.home / "hook.rest").exists()  # to be refused costs nothing
+    assert not (hook.home / "hook.rest").exists()  # a refused connection is fast
 
 
-def test_the_spool_tells_client_project_event_and_time(hook: Hook) -> None:
-    hook(said("Stop", cwd="/somewhere/else", last_assistant_message="x"), "codex")
+def test_spool_entry_has_client_project_event_and_time(hook: Hook) -> None:
+    hook(make_event("Stop", cwd="/somewhere/else", last_assistant_message="x"), "codex")
     (entry,) = spool.entries(hook.home)
     assert (entry.client, entry.project, entry.event) == ("codex", "/somewhere/else", "Stop")
     assert time.strftime("%Y-%m-%d", time.gmtime()) in (
@@ -193,28 +191,26 @@ def test_the_spool_tells_client_project_event_and_time(hook: Hook) -> None:
 
 
 @pytest.mark.parametrize("reads", [True, False], ids=["silent", "deaf"])
-def test_a_hung_service_costs_one_deadline_and_is_left_alone_then(
-    hook: Hook, listening: Listening, reads: bool
-) -> None:
-    service = listening(hangs, reads=reads)
+def test_hanging_service_costs_one_deadline_and_is_then_skipped(hook: Hook, listen: Listening, reads: bool) -> None:
+    service = listen(hang, reads=reads)
     assert run_in_time(hook, PROMPT) == b""
     assert (hook.rung, hook.why, hook.spooled) == ("nothing", "timeout spooled", [PROMPT])
     assert 0 < circuit_breaker.until(os.fsencode(hook.home)) - time.time() <= circuit_breaker.FIRST
-    asked = len(service.requests)
+    request = len(service.requests)
     assert hook(STOP).out == b""
-    assert (hook.rung, hook.why, len(service.requests)) == ("spooled", "resting", asked)
+    assert (hook.rung, hook.why, len(service.requests)) == ("spooled", "resting", request)
     assert hook.spooled == [PROMPT, STOP]
 
 
-def test_a_hung_service_does_not_hold_up_a_capture(hook: Hook, listening: Listening) -> None:
-    listening(hangs)
+def test_hanging_service_does_not_delay_captures(hook: Hook, listen: Listening) -> None:
+    listen(hang)
     run_in_time(hook, END, CAPTURE)
     assert (hook.rung, hook.why, hook.spooled) == ("spooled", "timeout", [END])
     assert not (hook.home / "hook.rest").exists()  # so short a wait may be the machine's fault
 
 
-def test_a_service_that_drips_is_taken_for_hung(hook: Hook, listening: Listening) -> None:
-    listening(drips)
+def test_dripping_service_is_treated_as_hanging(hook: Hook, listen: Listening) -> None:
+    listen(drip)
     assert run_in_time(hook, PROMPT) == b""
     assert (hook.why, hook.spooled) == ("timeout spooled", [PROMPT])
 
@@ -240,17 +236,17 @@ def test_a_service_that_drips_is_taken_for_hung(hook: Hook, listening: Listening
         (http("429 Too Many Requests", b"{}"), "429", False),
     ],
 )
-def test_a_reply_that_is_none_is_not_printed_and_what_was_said_is_spooled(
-    hook: Hook, listening: Listening, reply: bytes, why: str, sick: bool
+def test_invalid_reply_is_not_printed_and_the_event_spooled(
+    hook: Hook, listen: Listening, reply: bytes, why: str, sick: bool
 ) -> None:
-    listening(answers(reply))
+    listen(reply_with(reply))
     assert hook(PROMPT).out == b""
     assert (hook.why, hook.spooled) == (f"{why} spooled", [PROMPT])
     assert bool(circuit_breaker.until(os.fsencode(hook.home))) is sick
 
 
-def test_somebody_who_hangs_up_before_reading_may_still_have_said_why(hook: Hook, listening: Listening) -> None:
-    listening(answers(http("413 Content Too Large", b"{}")), reads=False)
+def test_early_error_reply_is_recognized(hook: Hook, listen: Listening) -> None:
+    listen(reply_with(http("413 Content Too Large", b"{}")), reads=False)
     big = {**PROMPT, "prompt": "x" * 5_000_000}
     hook(big)
     assert hook.why in ("413 spooled", "broken spooled")
@@ -260,75 +256,75 @@ def test_somebody_who_hangs_up_before_reading_may_still_have_said_why(hook: Hook
 @pytest.mark.parametrize(
     "url", ["http://", "ftp://127.0.0.1", "nonsense", "http://127.0.0.1:port", "http://..:1", "unix:///none"]
 )
-def test_an_address_that_is_none_is_nobodys(hook: Hook, url: str) -> None:
-    hook.finds(url)
+def test_invalid_service_url_is_ignored(hook: Hook, url: str) -> None:
+    hook.set_endpoint(url)
     hook(STOP)
     assert hook.spooled == [STOP]
     assert hook.rung == "spooled"
 
 
-# ── resting ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── circuit breaker ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_rests_grow_longer_and_the_first_answer_ends_them(hook: Hook, listening: Listening) -> None:
+def test_pauses_grow_and_end_with_the_first_reply(hook: Hook, listen: Listening) -> None:
     home = os.fsencode(hook.home)
     lengths = []
     for _ in range(6):
         circuit_breaker.begin(home)
         lengths.append(round(circuit_breaker.until(home) - time.time(), -1))
-        rest_is_over(hook)
+        end_pause(hook)
     assert lengths == [30, 60, 120, 240, 300, 300]
-    listening(tells())
-    assert hook(PROMPT).told == CONTEXT
+    listen(reply_with_context())
+    assert hook(PROMPT).reply == CONTEXT
     assert not (hook.home / "hook.rest").exists()
 
 
-def rest_is_over(hook: Hook) -> None:
+def end_pause(hook: Hook) -> None:
     path = hook.home / "hook.rest"
     failures = path.read_text().split()[1]
     path.write_text(f"{time.time() - 1:.0f} {failures}\n")
 
 
-def test_hooks_that_wait_together_for_a_hung_service_count_as_one_failure(hook: Hook, listening: Listening) -> None:
-    listening(hangs)
+def test_concurrent_timeouts_count_as_one_failure(hook: Hook, listen: Listening) -> None:
+    listen(hang)
     running = [
-        subprocess.Popen(hook.command("claude-code"), stdin=subprocess.PIPE, env=hook.around()) for _ in range(5)
+        subprocess.Popen(hook.command("claude-code"), stdin=subprocess.PIPE, env=hook.environment()) for _ in range(5)
     ]
-    for each in running:
-        assert each.stdin
-        each.stdin.write(json.dumps(PROMPT).encode())
-        each.stdin.close()
-    assert [each.wait(20) for each in running] == [0] * 5
+    for item in running:
+        assert item.stdin
+        item.stdin.write(json.dumps(PROMPT).encode())
+        item.stdin.close()
+    assert [item.wait(20) for item in running] == [0] * 5
     assert (hook.home / "hook.rest").read_text().split()[1] == "1"
     assert circuit_breaker.until(os.fsencode(hook.home)) - time.time() <= circuit_breaker.FIRST
 
 
-def test_a_service_that_has_started_since_is_asked_at_once(hook: Hook, listening: Listening) -> None:
-    listening(tells())
+def test_newly_started_service_is_tried_at_once(hook: Hook, listen: Listening) -> None:
+    listen(reply_with_context())
     circuit_breaker.begin(os.fsencode(hook.home))
     assert hook(PROMPT).out == b""
     assert hook.why == "resting spooled"
-    hook.started(-1)
-    assert hook(PROMPT).told == CONTEXT
+    hook.set_service_age(-1)
+    assert hook(PROMPT).reply == CONTEXT
 
 
-def test_a_service_that_has_only_just_started_may_be_slow(hook: Hook, listening: Listening) -> None:
-    listening(hangs)
-    hook.started(5)
+def test_newly_started_service_may_be_slow(hook: Hook, listen: Listening) -> None:
+    listen(hang)
+    hook.set_service_age(5)
     run_in_time(hook, PROMPT)
     assert hook.why == "timeout spooled"
     assert not (hook.home / "hook.rest").exists()
 
 
 @pytest.mark.parametrize("content", ["", "soon", "99999999999 1", "-5 x", "\x00"])
-def test_a_rest_that_cannot_be_meant_is_none(hook: Hook, listening: Listening, content: str) -> None:
-    listening(tells())
+def test_invalid_pause_file_is_ignored(hook: Hook, listen: Listening, content: str) -> None:
+    listen(reply_with_context())
     (hook.home / "hook.rest").write_text(content)
-    assert hook(PROMPT).told == CONTEXT
+    assert hook(PROMPT).reply == CONTEXT
 
 
-def test_a_wait_that_was_cut_short_says_nothing_about_the_service(hook: Hook, listening: Listening) -> None:
-    listening(hangs)
+def test_shortened_deadline_does_not_open_the_circuit(hook: Hook, listen: Listening) -> None:
+    listen(hang)
     hook(PROMPT, env={"COFIO_HOOK_RECALL_TIMEOUT_MS": "60"})
     assert PROMPT in hook.spooled
     assert not (hook.home / "hook.rest").exists()

@@ -1,4 +1,4 @@
-"""What waits in the spool goes to a service that is elsewhere, once it answers; one of this home takes it in itself."""
+"""The spool sender: deliveries for a remote service are sent once it responds. A local service reads its own spool."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from tests.hooks.conftest import (
     Behaviour,
     Hook,
     Listener,
-    answers,
-    hangs,
+    hang,
     http,
-    said,
-    tells,
+    make_event,
+    reply_with,
+    reply_with_context,
     unused_url,
 )
 
 Listening = Callable[..., Listener]
 AT = "2026-11-15T10:00:00.123Z"
-TAKEN = answers(http("204 No Content"))
+ACCEPT = reply_with(http("204 No Content"))
 
 
-def wait_for(happened: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 15
-    while not happened() and time.monotonic() < deadline:
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert happened()
+    assert condition()
 
 
 def put(hook: Hook, *texts: str) -> list[bytes]:
@@ -49,22 +49,22 @@ def put(hook: Hook, *texts: str) -> list[bytes]:
     return raws
 
 
-def names(hook: Hook) -> list[str]:
-    """What somebody said and nobody took."""
+def spooled_prompts(hook: Hook) -> list[str]:
+    """Return the prompts in the spool."""
     return [json.loads(entry.raw)["prompt"] for entry in spool.entries(hook.home)]
 
 
-def is_elsewhere(hook: Hook, url: str, key: str = "") -> None:
-    """As `cofio install` says it of a service that is not of this home."""
+def set_remote_endpoint(hook: Hook, url: str, key: str = "") -> None:
+    """Write an endpoint file as `cofio install` does for a remote service."""
     (hook.home / "hook.at").write_text(f"{url}\n{key}\n800 300\n\n")
 
 
 def drain(hook: Hook, **env: str) -> None:
-    subprocess.run(hook.command("--drain"), env=hook.around(env), timeout=60, check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(hook.command("--drain"), env=hook.environment(env), timeout=60, check=True, stdin=subprocess.DEVNULL)
 
 
 def in_turn(*behaviours: Behaviour) -> Behaviour:
-    """Does each of these in turn, and the last of them from then on."""
+    """Follow each behaviour in turn, then repeat the last one."""
     left = list(behaviours)
 
     def behave(connection: socket.socket) -> None:
@@ -74,35 +74,35 @@ def in_turn(*behaviours: Behaviour) -> Behaviour:
 
 
 @pytest.fixture
-def elsewhere(hook: Hook, listening: Listening) -> Listening:
-    """Makes a listener that the hook finds elsewhere."""
+def listen_remotely(hook: Hook, listen: Listening) -> Listening:
+    """Return a function that starts a listener as a remote endpoint."""
 
     def make(behaviour: Behaviour) -> Listener:
-        service = listening(behaviour)
-        is_elsewhere(hook, service.url, "secret")
+        service = listen(behaviour)
+        set_remote_endpoint(hook, service.url, "secret")
         return service
 
     return make
 
 
-# ── who starts it ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── starting the sender ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("told", [START, STOP], ids=lambda each: str(each["hook_event_name"]))
-def test_what_waited_is_delivered_once_the_service_elsewhere_answers(
-    hook: Hook, elsewhere: Listening, told: dict[str, object]
+@pytest.mark.parametrize("event", [START, STOP], ids=lambda event: str(event["hook_event_name"]))
+def test_spooled_events_are_delivered_when_the_remote_service_responds(
+    hook: Hook, listen_remotely: Listening, event: dict[str, object]
 ) -> None:
-    is_elsewhere(hook, unused_url())
+    set_remote_endpoint(hook, unused_url())
     hook(PROMPT)
-    hook(said("Stop", last_assistant_message="Fly.io"))
+    hook(make_event("Stop", last_assistant_message="Fly.io"))
     (prompt, _) = spool.entries(hook.home)
-    service = elsewhere(TAKEN)
-    hook(told)
-    wait_for(lambda: not names_of_files(hook))
+    service = listen_remotely(ACCEPT)
+    hook(event)
+    wait_for(lambda: not spooled_files(hook))
     assert [json.loads(body) for _, body in service.requests] == [
-        told,
+        event,
         PROMPT,
-        said("Stop", last_assistant_message="Fly.io"),
+        make_event("Stop", last_assistant_message="Fly.io"),
     ]
     head = service.requests[1][0].split("\r\n")
     assert head[0] == "POST /hooks/claude-code HTTP/1.1"
@@ -110,19 +110,19 @@ def test_what_waited_is_delivered_once_the_service_elsewhere_answers(
     assert "X-Cofio-At" not in service.requests[0][0]
 
 
-def names_of_files(hook: Hook) -> list[str]:
+def spooled_files(hook: Hook) -> list[str]:
     return [path.name for path in (hook.home / "spool").iterdir() if path.is_file()]
 
 
-def test_a_service_that_a_variable_or_the_config_names_is_elsewhere_too(hook: Hook, listening: Listening) -> None:
-    service = listening(TAKEN)
+def test_service_named_by_variable_or_config_is_remote(hook: Hook, listen: Listening) -> None:
+    service = listen(ACCEPT)
     (hook.home / "hook.at").unlink()
     put(hook, "one")
     hook(START, env={"COFIO_URL": service.url, "COFIO_API_KEY": "theirs"})
     wait_for(lambda: len(service.requests) == 2)
     (hook.home / "config.toml").write_text(f'url = "{service.url}"\napi_key = "written"\n')
     (hook.home / "hook.drain").unlink()
-    wait_for(lambda: not names_of_files(hook))
+    wait_for(lambda: not spooled_files(hook))
     put(hook, "two")
     hook(START)
     wait_for(lambda: len(service.requests) == 4)
@@ -130,72 +130,72 @@ def test_a_service_that_a_variable_or_the_config_names_is_elsewhere_too(hook: Ho
     assert keys == ["X-API-Key: theirs"] * 2 + ["X-API-Key: written"] * 2
 
 
-def test_a_service_of_this_home_is_left_to_take_in_its_spool(hook: Hook, listening: Listening) -> None:
-    service = listening(TAKEN)
+def test_local_service_reads_its_own_spool(hook: Hook, listen: Listening) -> None:
+    service = listen(ACCEPT)
     put(hook, "one")
     same = service.url.replace("127.0.0.1", "localhost")
-    for env in ({}, {"COFIO_URL": service.url + "/"}, {"COFIO_URL": same}, {"COFIO_URL": listening(TAKEN).url}):
-        hook.finds(service.url)
+    for env in ({}, {"COFIO_URL": service.url + "/"}, {"COFIO_URL": same}, {"COFIO_URL": listen(ACCEPT).url}):
+        hook.set_endpoint(service.url)
         hook(START, env=env)
         drain(hook, **env)
     assert not (hook.home / "hook.drain").exists()
-    assert names(hook) == ["one"]
+    assert spooled_prompts(hook) == ["one"]
 
 
-def test_it_is_not_started_at_a_prompt_nor_for_nothing_nor_without_an_answer(hook: Hook, elsewhere: Listening) -> None:
-    elsewhere(tells())
+def test_sender_starts_only_for_a_nonempty_spool_after_a_reply(hook: Hook, listen_remotely: Listening) -> None:
+    listen_remotely(reply_with_context())
     hook(START)
     put(hook, "one")
     hook(PROMPT)
-    is_elsewhere(hook, unused_url())
+    set_remote_endpoint(hook, unused_url())
     hook(START)
     assert not (hook.home / "hook.drain").exists()
 
 
-def test_it_is_started_once_in_a_while(hook: Hook, elsewhere: Listening) -> None:
-    service = elsewhere(TAKEN)
+def test_sender_is_started_once_per_interval(hook: Hook, listen_remotely: Listening) -> None:
+    service = listen_remotely(ACCEPT)
     put(hook, "one")
     hook(START)
-    wait_for(lambda: not names_of_files(hook))
+    wait_for(lambda: not spooled_files(hook))
     put(hook, "two")
     hook(START)
     time.sleep(0.3)
-    assert names(hook) == ["two"]
+    assert spooled_prompts(hook) == ["two"]
     before = time.time() - detached_process.EVERY - 1
     os.utime(hook.home / "hook.drain", (before, before))
     hook(START)
-    wait_for(lambda: not names_of_files(hook))
+    wait_for(lambda: not spooled_files(hook))
     assert len(service.requests) == 5
 
 
-def test_the_client_does_not_wait_for_it(hook: Hook, elsewhere: Listening) -> None:
-    """Neither for its end nor for its pipes: the first delivery hangs."""
-    service = elsewhere(in_turn(TAKEN, hangs))
+def test_client_does_not_wait_for_the_sender(hook: Hook, listen_remotely: Listening) -> None:
+    """Neither for its exit nor for its pipes: the first delivery hangs."""
+    service = listen_remotely(in_turn(ACCEPT, hang))
     put(hook, "one")
-    hook(START)  # its output is read to the end
+    hook(START)  # the output is read to its end
     wait_for(lambda: len(service.requests) == 2)
-    assert names(hook) == ["one"]
+    assert spooled_prompts(hook) == ["one"]
 
 
-# ── what it does ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_deliveries_go_as_they_came_and_oldest_first(hook: Hook, elsewhere: Listening) -> None:
-    service = elsewhere(TAKEN)
+def test_deliveries_are_sent_unchanged_oldest_first(hook: Hook, listen_remotely: Listening) -> None:
+    service = listen_remotely(ACCEPT)
     raws = put(hook, "one", "two\n", "three ü")
     drain(hook)
     assert [body for _, body in service.requests] == raws
     assert f"X-Cofio-At: {AT}" in service.requests[0][0]
     assert "X-Cofio-Project: /the%20shop" in service.requests[0][0]
-    assert names(hook) == []
+    assert spooled_prompts(hook) == []
 
 
 @pytest.mark.parametrize("status", ["400 Bad Request", "413 Content Too Large"])
-def test_what_is_refused_for_good_is_set_aside(hook: Hook, elsewhere: Listening, status: str) -> None:
-    elsewhere(in_turn(answers(http(status, b"{}")), TAKEN))
+def test_permanently_rejected_delivery_is_moved_aside(hook: Hook, listen_remotely: Listening, status: str) -> None:
+    listen_remotely(in_turn(reply_with(http(status, b"{}")), ACCEPT))
     put(hook, "one", "two")
     drain(hook)
-    assert (names(hook), spool.count_bad(hook.home)) == ([], 1)
+    assert (spooled_prompts(hook), spool.count_bad(hook.home)) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -210,24 +210,24 @@ def test_what_is_refused_for_good_is_set_aside(hook: Hook, elsewhere: Listening,
         b"",
     ],
 )
-def test_anything_else_stops_it_and_nothing_is_lost(hook: Hook, elsewhere: Listening, reply: bytes) -> None:
-    service = elsewhere(in_turn(TAKEN, answers(reply)))
+def test_other_errors_stop_the_sender_and_lose_nothing(hook: Hook, listen_remotely: Listening, reply: bytes) -> None:
+    service = listen_remotely(in_turn(ACCEPT, reply_with(reply)))
     put(hook, "one", "two", "three")
     drain(hook)
     assert len(service.requests) == 2
-    assert (names(hook), spool.count_bad(hook.home)) == (["two", "three"], 0)
+    assert (spooled_prompts(hook), spool.count_bad(hook.home)) == (["two", "three"], 0)
 
 
-def test_a_client_that_nobody_knows_does_not_block_the_others(hook: Hook, elsewhere: Listening) -> None:
-    elsewhere(TAKEN)
+def test_unknown_client_does_not_block_other_deliveries(hook: Hook, listen_remotely: Listening) -> None:
+    listen_remotely(ACCEPT)
     spool.store_delivery(hook.home, "../x", b"{}", at=AT, project="", event="")
     put(hook, "one")
     drain(hook)
-    assert (names(hook), spool.count_bad(hook.home)) == ([], 1)
+    assert (spooled_prompts(hook), spool.count_bad(hook.home)) == ([], 1)
 
 
-def test_one_drains_at_a_time(hook: Hook, elsewhere: Listening) -> None:
-    service = elsewhere(TAKEN)
+def test_only_one_sender_runs_at_a_time(hook: Hook, listen_remotely: Listening) -> None:
+    service = listen_remotely(ACCEPT)
     put(hook, "one")
     with (hook.home / "hook.draining").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -237,19 +237,19 @@ def test_one_drains_at_a_time(hook: Hook, elsewhere: Listening) -> None:
     assert len(service.requests) == 1
 
 
-def test_a_service_that_rests_is_left_alone(hook: Hook, elsewhere: Listening) -> None:
-    service = elsewhere(TAKEN)
-    hook.started(60)
+def test_open_circuit_stops_the_sender(hook: Hook, listen_remotely: Listening) -> None:
+    service = listen_remotely(ACCEPT)
+    hook.set_service_age(60)
     put(hook, "one")
     circuit_breaker.begin(os.fsencode(hook.home))
     drain(hook)
-    assert (service.requests, names(hook)) == ([], ["one"])
+    assert (service.requests, spooled_prompts(hook)) == ([], ["one"])
 
 
-def test_the_key_is_in_no_argument_of_the_process_that_is_started(
-    hook: Hook, elsewhere: Listening, tmp_path: Path
+def test_key_is_not_in_the_arguments_of_the_sender_process(
+    hook: Hook, listen_remotely: Listening, tmp_path: Path
 ) -> None:
-    elsewhere(TAKEN)
+    listen_remotely(ACCEPT)
     put(hook, "one")
     recorder, log = tmp_path / "recorder", tmp_path / "started"
     recorder.write_text(
@@ -264,7 +264,7 @@ def test_the_key_is_in_no_argument_of_the_process_that_is_started(
         f"import sys; sys.executable = {str(recorder)!r}; from cofio.hooks import entry; entry.main(sys.argv[1:])"
     )
     command = [sys.executable, str(script), "--home", str(hook.home), "claude-code"]
-    hook.run(command, json.dumps(START).encode(), env=hook.around())
+    hook.run(command, json.dumps(START).encode(), env=hook.environment())
     wait_for(log.exists)
     arguments, key, leads = json.loads(log.read_text())
     assert (arguments[:2], arguments[-3:]) == (["-I", "-S"], ["--home", str(hook.home), "--drain"])

@@ -1,4 +1,4 @@
-"""Transcripts of clients, in the shapes in which they are found, broken ones too."""
+"""Parsing transcripts of clients, including broken ones."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from cofio.hooks.transcripts import TranscriptTurn, is_prompt, read_transcript
 from cofio.ingest import sanitize
 
 
-def written(path: Path, lines: Iterable[Any]) -> Path:
-    told = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    path.write_text("\n".join(told) + "\n", encoding="utf-8")
+def write_lines(path: Path, lines: Iterable[Any]) -> Path:
+    result = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(result) + "\n", encoding="utf-8")
     return path
 
 
@@ -35,17 +35,17 @@ def reply(uuid: str, message_id: str, *blocks: dict[str, Any], **more: Any) -> d
     return {"type": "assistant", "uuid": uuid, "sessionId": "s-1", "message": message, **more}
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"type": "text", "text": said}
+def text(content: str) -> dict[str, Any]:
+    return {"type": "text", "text": content}
 
 
 def item(role: str, *texts: str, kind: str = "input_text") -> dict[str, Any]:
-    content = [{"type": kind, "text": each} for each in texts]
+    content = [{"type": kind, "text": entry} for entry in texts]
     payload = {"type": "message", "role": role, "content": content}
     return {"timestamp": "2026-02-20T06:44:28.123Z", "type": "response_item", "payload": payload}
 
 
-def said(turn: TranscriptTurn) -> list[tuple[str, Any]]:
+def messages_of(turn: TranscriptTurn) -> list[tuple[str, Any]]:
     return [(message["role"], message["content"]) for message in turn.messages]
 
 
@@ -55,10 +55,10 @@ TOOL_USE = {"type": "tool_use", "id": "t1", "name": "Edit", "input": {}}
 TOOL_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
 
 
-def test_a_session_that_cofio_started_as_its_model_has_no_turns(tmp_path: Path) -> None:
+def test_session_started_by_cofio_has_no_turns(tmp_path: Path) -> None:
     own = "<cofio-request>\nWe use Biome.\n</cofio-request>"
     lines = [prompt("u-1", own), reply("a-1", "m-1", text("We use Biome."))]
-    assert list(read_transcript(written(tmp_path / "claude.jsonl", lines))) == []
+    assert list(read_transcript(write_lines(tmp_path / "claude.jsonl", lines))) == []
     messages = [("user", "input_text", own), ("assistant", "output_text", "We use Biome.")]
     rollout = [
         {
@@ -67,11 +67,11 @@ def test_a_session_that_cofio_started_as_its_model_has_no_turns(tmp_path: Path) 
         }
         for role, kind, told in messages
     ]
-    assert list(read_transcript(written(tmp_path / "rollout.jsonl", rollout))) == []
+    assert list(read_transcript(write_lines(tmp_path / "rollout.jsonl", rollout))) == []
 
 
-def test_a_turn_is_a_prompt_and_what_the_assistant_says_to_it(tmp_path: Path) -> None:
-    path = written(
+def test_turn_is_a_prompt_with_the_assistants_replies(tmp_path: Path) -> None:
+    path = write_lines(
         tmp_path / "s-1.jsonl",
         [
             {"type": "summary", "summary": "Old", "leafUuid": "x"},
@@ -99,14 +99,14 @@ def test_a_turn_is_a_prompt_and_what_the_assistant_says_to_it(tmp_path: Path) ->
         ],
         "/p",
     )
-    assert (second.turn, said(second)) == ("u3", [("user", "Thanks")])
+    assert (second.turn, messages_of(second)) == ("u3", [("user", "Thanks")])
 
 
-def test_an_answer_that_is_split_over_lines_is_one_message(tmp_path: Path) -> None:
+def test_reply_split_over_lines_is_one_message(tmp_path: Path) -> None:
     lines = [prompt("u1", "Go"), reply("a1", "m1", text("One.")), reply("a2", "m1", TOOL_USE)]
     lines += [reply("a3", "m1", text("Two.")), reply("a4", "m2", text("Three."))]
-    (turn,) = read_transcript(written(tmp_path / "s.jsonl", lines))
-    assert said(turn) == [("user", "Go"), ("assistant", "One.\n\nTwo."), ("assistant", "Three.")]
+    (turn,) = read_transcript(write_lines(tmp_path / "s.jsonl", lines))
+    assert messages_of(turn) == [("user", "Go"), ("assistant", "One.\n\nTwo."), ("assistant", "Three.")]
 
 
 NO_PROMPTS = [
@@ -143,29 +143,31 @@ NO_PROMPTS = [
 
 
 @pytest.mark.parametrize("line", NO_PROMPTS)
-def test_what_nobody_said_is_passed_over(tmp_path: Path, line: Any) -> None:
+def test_other_lines_are_skipped(tmp_path: Path, line: Any) -> None:
     lines = [prompt("u1", "We use uv."), line, reply("a1", "m1", text("Noted.")), line]
-    (turn,) = read_transcript(written(tmp_path / "s.jsonl", lines))
-    assert said(turn) == [("user", "We use uv."), ("assistant", "Noted.")]
+    (turn,) = read_transcript(write_lines(tmp_path / "s.jsonl", lines))
+    assert messages_of(turn) == [("user", "We use uv."), ("assistant", "Noted.")]
 
 
-def test_a_prompt_behind_a_reminder_is_one(tmp_path: Path) -> None:
-    told = "<system-reminder>Today is Friday.</system-reminder>\nWe use uv."
-    (turn,) = read_transcript(written(tmp_path / "s.jsonl", [prompt("u1", told)]))
-    assert said(turn) == [("user", told)]
+def test_prompt_after_a_system_reminder_is_a_prompt(tmp_path: Path) -> None:
+    result = "<system-reminder>Today is Friday.</system-reminder>\nWe use uv."
+    (turn,) = read_transcript(write_lines(tmp_path / "s.jsonl", [prompt("u1", result)]))
+    assert messages_of(turn) == [("user", result)]
 
 
-def test_a_line_that_was_copied_counts_once(tmp_path: Path) -> None:
+def test_copied_line_counts_once(tmp_path: Path) -> None:
     lines = [prompt("u1", "We use uv."), prompt("u1", "We use uv.", sessionId="s-2"), prompt("u2", "And ruff.")]
-    assert [turn.turn for turn in read_transcript(written(tmp_path / "s.jsonl", lines))] == ["u1", "u2"]
+    assert [turn.turn for turn in read_transcript(write_lines(tmp_path / "s.jsonl", lines))] == ["u1", "u2"]
 
 
-def test_a_broken_line_does_not_use_up_its_uuid(tmp_path: Path) -> None:
+def test_broken_line_does_not_reserve_its_uuid(tmp_path: Path) -> None:
     lines = [{**prompt("u1", ""), "message": "error"}, prompt("u1", "We use uv.")]
-    assert [said(turn) for turn in read_transcript(written(tmp_path / "s.jsonl", lines))] == [[("user", "We use uv.")]]
+    assert [messages_of(turn) for turn in read_transcript(write_lines(tmp_path / "s.jsonl", lines))] == [
+        [("user", "We use uv.")]
+    ]
 
 
-def test_what_a_hook_put_before_the_agent_comes_along_and_is_not_news(tmp_path: Path) -> None:
+def test_injected_context_is_returned_separately(tmp_path: Path) -> None:
     def hook(content: Any) -> dict[str, Any]:
         return {"type": "attachment", "attachment": {"type": "hook_additional_context", "content": content}}
 
@@ -176,22 +178,22 @@ def test_what_a_hook_put_before_the_agent_comes_along_and_is_not_news(tmp_path: 
         reply("a1", "m1", text("You use uv.")),
         prompt("u2", "Good"),
     ]
-    first, second = read_transcript(written(tmp_path / "s.jsonl", lines))
-    assert [role for role, _ in said(first)] == ["system", "user", "system", "assistant"]
+    first, second = read_transcript(write_lines(tmp_path / "s.jsonl", lines))
+    assert [role for role, _ in messages_of(first)] == ["system", "user", "system", "assistant"]
     assert sanitize.clean(first.messages).injected == ("We use uv", "We use ruff")
     assert sanitize.clean(second.messages).injected == ("We use uv",)
 
 
-def test_what_is_no_name_and_no_time_is_left_empty(tmp_path: Path) -> None:
+def test_invalid_ids_and_times_are_empty(tmp_path: Path) -> None:
     lines = [prompt("u\x00\ud800" + "1" * 2000, "Hi", sessionId=["s"], timestamp="yesterday")]
-    (turn,) = read_transcript(written(tmp_path / "s.jsonl", lines))
+    (turn,) = read_transcript(write_lines(tmp_path / "s.jsonl", lines))
     assert (turn.session, turn.at, len(turn.turn)) == ("", "", 1024)
     exchange = sanitize.clean(turn.messages, client=turn.client, session=turn.session, turn=turn.turn, at=turn.at)
     assert exchange.turn == turn.turn
 
 
 def test_broken_lines_are_counted_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    list(read_transcript(written(tmp_path / "s.jsonl", [prompt("u1", "Hi"), "{", "{"])))
+    list(read_transcript(write_lines(tmp_path / "s.jsonl", [prompt("u1", "Hi"), "{", "{"])))
     assert "2 lines" in caplog.text
 
 
@@ -201,8 +203,8 @@ META = {"type": "session_meta", "payload": {"id": "thread-1", "cwd": "/p", "sour
 AGENTS = "# AGENTS.md instructions for /p\n\n<INSTRUCTIONS>\n- Use tabs in Go\n</INSTRUCTIONS>"
 
 
-def test_a_rollout_is_read_without_what_codex_put_in(tmp_path: Path) -> None:
-    path = written(
+def test_rollout_is_read_without_codex_instructions(tmp_path: Path) -> None:
+    path = write_lines(
         tmp_path / "rollout-2026-02-20T06-44-28-thread-1.jsonl",
         [
             META,
@@ -239,15 +241,15 @@ def test_a_rollout_is_read_without_what_codex_put_in(tmp_path: Path) -> None:
     assert all("Use tabs in Go" in exchange.injected for exchange in exchanges)
 
 
-def test_a_prompt_behind_the_boot_file_is_one(tmp_path: Path) -> None:
-    (turn,) = read_transcript(written(tmp_path / "r.jsonl", [META, item("user", AGENTS, "Use drizzle")]))
+def test_prompt_after_the_instructions_file_is_a_prompt(tmp_path: Path) -> None:
+    (turn,) = read_transcript(write_lines(tmp_path / "r.jsonl", [META, item("user", AGENTS, "Use drizzle")]))
     assert sanitize.clean(turn.messages).messages == (("user", "Use drizzle"),)
 
 
 @pytest.mark.parametrize("meta", [{"parent_thread_id": "t-0"}, {"source": {"subagent": "review"}}])
-def test_the_rollout_of_a_subagent_has_no_turns(tmp_path: Path, meta: dict[str, Any]) -> None:
+def test_subagent_rollout_has_no_turns(tmp_path: Path, meta: dict[str, Any]) -> None:
     lines = [{"type": "session_meta", "payload": {"id": "t", **meta}}, item("user", "Review it")]
-    assert list(read_transcript(written(tmp_path / "r.jsonl", lines))) == []
+    assert list(read_transcript(write_lines(tmp_path / "r.jsonl", lines))) == []
 
 
 # ── messages and texts ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -262,26 +264,28 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize("told", [MESSAGES, {"messages": MESSAGES}], ids=["list", "object"])
+@pytest.mark.parametrize("document", [MESSAGES, {"messages": MESSAGES}], ids=["list", "object"])
 @pytest.mark.parametrize("indent", [None, 2], ids=["one line", "lines"])
-def test_a_json_file_of_messages_is_read_in_turns(tmp_path: Path, told: Any, indent: int | None) -> None:
+def test_json_messages_are_read_as_turns(tmp_path: Path, document: Any, indent: int | None) -> None:
     path = tmp_path / "chat.json"
-    path.write_text(json.dumps(told, indent=indent), encoding="utf-8")
+    path.write_text(json.dumps(document, indent=indent), encoding="utf-8")
     first, second = read_transcript(path)
-    assert [role for role, _ in said(first)] == ["system", "user", "assistant"]
+    assert [role for role, _ in messages_of(first)] == ["system", "user", "assistant"]
     assert (first.client, first.at) == ("text", "2026-02-20T06:44:28.000000+00:00")
-    assert ("user", "And tmux") in said(second)
+    assert ("user", "And tmux") in messages_of(second)
 
 
-def test_a_message_or_a_conversation_a_line_is_read_too(tmp_path: Path) -> None:
+def test_json_lines_of_messages_or_conversations_are_read(tmp_path: Path) -> None:
     tagged = [{"role": "user", "content": "One"}, {"role": "assistant", "content": "Two"}]
-    assert [said(turn) for turn in read_transcript(written(tmp_path / "a.jsonl", tagged))] == [
+    assert [messages_of(turn) for turn in read_transcript(write_lines(tmp_path / "a.jsonl", tagged))] == [
         [("user", "One"), ("assistant", "Two")]
     ]
-    assert len(list(read_transcript(written(tmp_path / "b.jsonl", [{"messages": tagged}, {"messages": tagged}])))) == 2
+    assert (
+        len(list(read_transcript(write_lines(tmp_path / "b.jsonl", [{"messages": tagged}, {"messages": tagged}])))) == 2
+    )
 
 
-def test_the_same_messages_have_the_same_name_and_others_another(tmp_path: Path) -> None:
+def test_equal_messages_have_equal_turn_ids(tmp_path: Path) -> None:
     def turns(name: str, content: str) -> set[str]:
         path = tmp_path / name
         path.write_text(json.dumps([{"role": "user", "content": content}]), encoding="utf-8")
@@ -291,7 +295,7 @@ def test_the_same_messages_have_the_same_name_and_others_another(tmp_path: Path)
     assert turns("a.json", "I use vim") != turns("a.json", "I use ed")
 
 
-def test_a_dialogue_in_a_text_file_has_a_turn_for_each_time_that_the_user_speaks(tmp_path: Path) -> None:
+def test_dialogue_in_a_text_file_has_a_turn_per_user_message(tmp_path: Path) -> None:
     path = tmp_path / "talk.txt"
     path.write_text("User: one\nAssistant: two\n\nUser: three\nwith more\nAI: four\n", encoding="utf-8")
     turns = list(read_transcript(path))
@@ -300,14 +304,14 @@ def test_a_dialogue_in_a_text_file_has_a_turn_for_each_time_that_the_user_speaks
 
 
 @pytest.mark.parametrize("name", ["notes.md", "notes.txt", "notes"])
-def test_a_text_file_is_one_turn(tmp_path: Path, name: str) -> None:
+def test_text_file_is_one_turn(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("\ufeffUser: I use vim\nAssistant: Noted\n", encoding="utf-8")
     (turn,) = read_transcript(tmp_path / name)
     assert (turn.client, turn.session, turn.at) == ("text", "", "")
     assert sanitize.clean(turn.messages).messages == (("user", "I use vim"), ("assistant", "Noted"))
 
 
-def test_an_empty_file_has_no_turns(tmp_path: Path) -> None:
+def test_empty_file_has_no_turns(tmp_path: Path) -> None:
     for name in ("a.md", "a.jsonl"):
         (tmp_path / name).write_text("\n", encoding="utf-8")
         assert list(read_transcript(tmp_path / name)) == []
@@ -323,27 +327,27 @@ def test_an_empty_file_has_no_turns(tmp_path: Path) -> None:
         ("utf16.txt", "hello".encode("utf-16")),
     ],
 )
-def test_a_file_that_is_no_transcript_is_refused_with_a_hint(tmp_path: Path, name: str, content: bytes) -> None:
+def test_unsupported_file_is_rejected_with_hint(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInput) as refusal:
         list(read_transcript(tmp_path / name))
     assert refusal.value.hint
 
 
-def test_nuls_that_a_crash_left_spoil_no_line(tmp_path: Path) -> None:
+def test_nul_bytes_after_a_crash_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"\x00" * 100 + json.dumps(prompt("u1", "We use uv.")).encode() + b"\n" + b"\x00" * 100)
     assert [turn.turn for turn in read_transcript(path)] == ["u1"]
 
 
-def test_a_missing_file_and_a_folder_are_refused_at_once(tmp_path: Path) -> None:
+def test_missing_file_and_folder_are_rejected(tmp_path: Path) -> None:
     for path in (tmp_path / "none.jsonl", tmp_path):
         with pytest.raises(InvalidInput) as refusal:
             read_transcript(path)
         assert refusal.value.hint
 
 
-# ── anything ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── random input ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 leaf = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
 key = st.sampled_from("type role content text message payload uuid sessionId timestamp attachment id ordinal".split())
@@ -354,7 +358,7 @@ json_value = st.recursive(
 
 
 @given(lines=st.lists(json_value | st.text(max_size=30), max_size=8))
-def test_any_lines_are_read_and_a_turn_between_them_is_found(
+def test_random_lines_are_read_and_a_valid_turn_is_found(
     tmp_path_factory: pytest.TempPathFactory, lines: list[Any]
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "x.jsonl"
@@ -367,7 +371,7 @@ def test_any_lines_are_read_and_a_turn_between_them_is_found(
     assert "known" in {turn.turn for turn in read_transcript(path)}
 
 
-def test_a_long_heading_is_judged_in_no_time() -> None:
-    began = time.monotonic()
+def test_long_heading_is_checked_quickly() -> None:
+    start_time = time.monotonic()
     assert not is_prompt("# AGENTS.md instructions" + " " * 300_000)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - start_time < 5

@@ -1,4 +1,4 @@
-"""A plain HTTP client for the tests: it holds every reply against its documented shape and its headers."""
+"""HTTP client for the tests. It checks every response against the documented schema and the security headers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cofio.server.http.routes import ROUTES
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -33,7 +33,8 @@ class Answer:
 
 
 class Caller:
-    """Calls the service at a URL; `headers` go with every request. `source` is the address that it calls from."""
+    """Client of the service at a URL. `headers` go with every request; `source` is the local address to connect
+    from."""
 
     def __init__(self, url: str, headers: Mapping[str, Any] | None = None, source: str = "") -> None:
         parts = urlsplit(url)
@@ -42,20 +43,20 @@ class Caller:
         self._headers = dict(headers or {})
         self._source = (source, 0) if source else None
 
-    def having(self, key: str, source: str = "") -> Caller:
-        """The same service, called with this key."""
+    def with_key(self, key: str, source: str = "") -> Caller:
+        """Return a client of the same service that sends this key."""
         return Caller(self.url, {**self._headers, "X-API-Key": key} if key else self._headers, source)
 
-    def get(self, path: str, headers: Mapping[str, Any] | None = None, **query: Any) -> Answer:
+    def get(self, path: str, headers: Mapping[str, Any] | None = None, **query: Any) -> Response:
         return self.send("GET", path + _query(query), headers=headers)
 
-    def post(self, path: str, given: Any = None, headers: Mapping[str, Any] | None = None) -> Answer:
-        return self.send("POST", path, None if given is None else json.dumps(given).encode(), headers)
+    def post(self, path: str, body: Any = None, headers: Mapping[str, Any] | None = None) -> Response:
+        return self.send("POST", path, None if body is None else json.dumps(body).encode(), headers)
 
-    def patch(self, path: str, given: Any) -> Answer:
-        return self.send("PATCH", path, json.dumps(given).encode())
+    def patch(self, path: str, body: Any) -> Response:
+        return self.send("PATCH", path, json.dumps(body).encode())
 
-    def delete(self, path: str, **query: Any) -> Answer:
+    def delete(self, path: str, **query: Any) -> Response:
         return self.send("DELETE", path + _query(query))
 
     def send(
@@ -65,68 +66,70 @@ class Caller:
         body: Any = None,
         headers: Mapping[str, Any] | None = None,
         connection: HTTPConnection | None = None,
-    ) -> Answer:
-        using = connection or HTTPConnection(self.host, self.port, timeout=60, source_address=self._source)
+    ) -> Response:
+        http_connection = connection or HTTPConnection(self.host, self.port, timeout=60, source_address=self._source)
         chunked = body is not None and not isinstance(body, bytes)
         try:
-            using.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=chunked)
-            response = using.getresponse()
-            return checked(method, path, begun(response) if path == "/events" else read(response))
+            http_connection.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=chunked)
+            response = http_connection.getresponse()
+            return check_response(
+                method, path, read_first_event(response) if path == "/events" else read_response(response)
+            )
         finally:
             if connection is None:
-                using.close()
+                http_connection.close()
 
-    def raw(self, sent: bytes) -> Answer:
-        """Send bytes as they are, and read one reply."""
-        with socket.create_connection((self.host, self.port), timeout=60) as wire:
-            wire.sendall(sent)
-            response = HTTPResponse(wire)
+    def raw(self, content: bytes) -> Response:
+        """Send raw bytes and read one response."""
+        with socket.create_connection((self.host, self.port), timeout=60) as connection:
+            connection.sendall(content)
+            response = HTTPResponse(connection)
             response.begin()
             try:
-                return read(response)
+                return read_response(response)
             finally:
                 response.close()
 
 
-def read(response: HTTPResponse) -> Answer:
+def read_response(response: HTTPResponse) -> Response:
     headers = {name.lower(): value for name, value in response.getheaders()}
-    return Answer(response.status, headers, response.read())
+    return Response(response.status, headers, response.read())
 
 
-def begun(response: HTTPResponse) -> Answer:
-    """The reply, as far as its first event where it goes on for as long as it is read."""
+def read_first_event(response: HTTPResponse) -> Response:
+    """Read the response, up to the first event if it is an event stream."""
     headers = {name.lower(): value for name, value in response.getheaders()}
     endless = headers["content-type"].startswith("text/event-stream")
-    return Answer(response.status, headers, response.readline() if endless else response.read())
+    return Response(response.status, headers, response.readline() if endless else response.read())
 
 
-def checked(method: str, path: str, answer: Answer) -> Answer:
-    """The answer, once its shape and its headers are known to be what we promise."""
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["cache-control"] == "no-store"
-    assert answer.headers["referrer-policy"] == "no-referrer"
-    assert "default-src 'none'" in answer.headers["content-security-policy"]
-    assert "server" not in answer.headers
-    assert not any(name.startswith("access-control") for name in answer.headers)
+def check_response(method: str, path: str, response: Response) -> Response:
+    """Check headers, status and schema of the response, and return it."""
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["referrer-policy"] == "no-referrer"
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert "server" not in response.headers
+    assert not any(name.startswith("access-control") for name in response.headers)
     if method == "HEAD":
-        return answer
-    if answer.status >= 400 and path == "/mcp" and "jsonrpc" in answer.json:
-        assert isinstance(answer.json["error"]["code"], int)  # an error of the protocol, as the SDK words it
-        return answer
-    if answer.status >= 400:
-        fault = msgspec.convert(answer.json, responses.ErrorResponse).error
+        return response
+    if response.status >= 400 and path == "/mcp" and "jsonrpc" in response.json:
+        assert isinstance(response.json["error"]["code"], int)  # JSON-RPC error of the MCP SDK
+        return response
+    if response.status >= 400:
+        fault = msgspec.convert(response.json, responses.ErrorResponse).error
         assert fault.code
         assert fault.message
         assert fault.hint
-        return answer
-    [route] = [each for each in ROUTES if each.method == method and _matches(each.path, path)][:1]
-    assert answer.status in route.statuses
+        return response
+    [route] = [route for route in ROUTES if route.method == method and _matches(route.path, path)][:1]
+    assert response.status in route.statuses
     if isinstance(route.response, str):
-        media = answer.headers["content-type"]
+        media = response.headers["content-type"]
         assert route.response == "*/*" or media.startswith(route.response.partition(";")[0])
     else:
-        msgspec.convert(answer.json, route.schema(answer.status))
-    return answer
+        msgspec.convert(response.json, route.schema(response.status))
+    return response
 
 
 def _matches(template: str, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""The real service on a loopback port, with a real store and the hashing embedder."""
+"""Fixtures that run the real service on a loopback port with a SQLite store and the hashing embedder."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.http_api.caller import Caller
 Serve = Callable[..., Caller]
 
 
-class Uneventful(ScriptedLLM):
-    """A model that never finds anything worth keeping, however often it is asked."""
+class NoFactsLLM(ScriptedLLM):
+    """LLM fake that never extracts a fact."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -44,48 +44,48 @@ def serving(
     doctor: Doctor | None = None,
     **settings: Any,
 ) -> Iterator[str]:
-    """The service in a thread; its URL."""
+    """Run the service in a thread and yield its URL."""
     with TemporaryDirectory() as folder:
-        known = Settings(**{"port": 0, "home": Path(folder), **settings})
-        yield from _running(HttpServer(keeper, known, clock, ticks, doctor))
+        server_settings = Settings(**{"port": 0, "home": Path(folder), **settings})
+        yield from _running(HttpServer(keeper, server_settings, clock, ticks, doctor))
 
 
-def _running(running: HttpServer) -> Iterator[str]:
+def _running(server: HttpServer) -> Iterator[str]:
     ready = threading.Event()
-    thread = threading.Thread(target=running.run, args=(lambda _url: ready.set(),))
+    thread = threading.Thread(target=server.run, args=(lambda _url: ready.set(),))
     thread.start()
     try:
         assert ready.wait(30)
-        yield running.url
+        yield server.url
     finally:
-        running.stop()
+        server.stop()
         thread.join(30)
         assert not thread.is_alive()
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """One service for a whole module, for tests that do not mind what others left there."""
+def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """Yield a service shared by the module, for tests that do not depend on its contents."""
     clock = FixedClock()
     path = tmp_path_factory.mktemp("served") / "cofio.db"
     store = SqliteStore(path, clock)
-    with Keeper(store, HashEmbedder(), clock, llm=Uneventful()) as keeper, serving(keeper) as url:
+    with Keeper(store, HashEmbedder(), clock, llm=NoFactsLLM()) as keeper, serving(keeper) as url:
         yield Caller(url)
 
 
 @pytest.fixture(scope="session")
-def afterwards() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Runs what it is given beside the next tests: an orderly stop takes a while, and there are many."""
+def run_in_background() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Yield a function that runs a task in a background thread: an orderly shutdown takes time and there are many."""
     with ThreadPoolExecutor(8) as threads:
         running: list[Future[None]] = []
         yield lambda task: running.append(threads.submit(task))
-        for each in running:
-            each.result(60)
+        for future in running:
+            future.result(60)
 
 
 @pytest.fixture
-def serve(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None]) -> Iterator[Serve]:
-    """Makes a service of one's own: `serve()`, `serve(api_key="…")`, `serve(embedder=…)`, `serve(llm=…)`."""
+def serve(tmp_path: Path, run_in_background: Callable[[Callable[[], None]], None]) -> Iterator[Serve]:
+    """Yield a factory of services, for example `serve()`, `serve(api_key="…")`, `serve(embedder=…)`, `serve(llm=…)`."""
     stack = ExitStack()
 
     def start(
@@ -93,15 +93,15 @@ def serve(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None]) -> I
     ) -> Caller:
         clock = FixedClock()
         store = SqliteStore(tmp_path / "cofio.db", clock)
-        made = Keeper(store, embedder or HashEmbedder(), clock, llm=llm, inbox_limit=inbox_limit)
-        keeper = stack.enter_context(made)
+        new_keeper = Keeper(store, embedder or HashEmbedder(), clock, llm=llm, inbox_limit=inbox_limit)
+        keeper = stack.enter_context(new_keeper)
         return Caller(stack.enter_context(serving(keeper, **settings)))
 
     yield start
-    afterwards(stack.close)
+    run_in_background(stack.close)
 
 
 @pytest.fixture
 def service(serve: Serve) -> Caller:
-    """A fresh and open service."""
+    """Return a new service without API keys."""
     return serve()

@@ -1,4 +1,4 @@
-"""Approving over HTTP: some of what a dry run showed, and contradictions settled, each as one changeset."""
+"""Approving maintenance decisions and resolving contradictions over HTTP."""
 
 from __future__ import annotations
 
@@ -44,39 +44,39 @@ def add(service: Caller, *texts: str) -> list[int]:
     return [service.post("/memory/add", fact).json["id"] for fact in facts]
 
 
-def live(service: Caller) -> set[int]:
-    return {each["id"] for each in service.get("/memories").json["memories"]}
+def live_ids(service: Caller) -> set[int]:
+    return {memory["id"] for memory in service.get("/memories").json["memories"]}
 
 
-def test_a_decision_is_sent_back_as_it_was_shown(service: Caller) -> None:
+def test_approve_applies_selected_decisions_in_one_changeset(service: Caller) -> None:
     ids = add(service, "We deploy with Fly.io", "We deploy with Fly.io", "Lint with ruff", "Lint with ruff")
-    shown = service.post("/maintenance/consolidate").json
-    assert shown["as_of"] == 4
-    assert shown["count"] == 2
-    body = {"chore": "consolidate", "as_of": shown["as_of"], "decisions": shown["decisions"][:1]}
-    done = service.post("/maintenance/approve", body, {"X-Cofio-Client": "page"})
-    assert done.status == 200
-    assert (done.json["by"], done.json["why"]) == ("page", "approved: consolidate")
-    assert len(live(service)) == 3
-    again = service.post("/maintenance/approve", body)
-    assert (again.status, again.error["code"]) == (409, "conflict")
-    assert service.post(f"/changes/{done.json['id']}/undo").status == 200
-    assert live(service) == set(ids)
+    payload = service.post("/maintenance/consolidate").json
+    assert payload["as_of"] == 4
+    assert payload["count"] == 2
+    body = {"chore": "consolidate", "as_of": payload["as_of"], "decisions": payload["decisions"][:1]}
+    response = service.post("/maintenance/approve", body, {"X-Cofio-Client": "page"})
+    assert response.status == 200
+    assert (response.json["by"], response.json["why"]) == ("page", "approved: consolidate")
+    assert len(live_ids(service)) == 3
+    reply = service.post("/maintenance/approve", body)
+    assert (reply.status, reply.error["code"]) == (409, "conflict")
+    assert service.post(f"/changes/{response.json['id']}/undo").status == 200
+    assert live_ids(service) == set(ids)
 
 
-def test_a_merge_by_its_text_takes_the_place_of_its_members(service: Caller) -> None:
+def test_approved_merge_replaces_its_members(service: Caller) -> None:
     ids = add(service, "Backups run at 02:00", "Backups are kept for 30 days")
     merge = {"action": "merge", "ids": ids, "text": "Backups run at 02:00 and are kept for 30 days", "reason": "one"}
     body = {"chore": "consolidate", "as_of": 2, "decisions": [merge], "why": "ann said so"}
-    done = service.post("/maintenance/approve", body).json
-    assert done["why"] == "ann said so"
-    merged = done["changes"][0]["after"]
+    payload = service.post("/maintenance/approve", body).json
+    assert payload["why"] == "ann said so"
+    merged = payload["changes"][0]["after"]
     assert (merged["text"], merged["source"]) == (merge["text"], "acme/web")
-    assert live(service) == {merged["id"]}
+    assert live_ids(service) == {merged["id"]}
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "override",
     [
         {"chore": "dust"},
         {"decisions": []},
@@ -95,23 +95,23 @@ def test_a_merge_by_its_text_takes_the_place_of_its_members(service: Caller) -> 
         {"force": True},
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(service: Caller, wrong: dict[str, Any]) -> None:
+def test_invalid_approval_is_rejected_and_changes_nothing(service: Caller, override: dict[str, Any]) -> None:
     add(service, "We deploy with Fly.io", "We deploy with Fly.io")
-    good = {"chore": "consolidate", "as_of": 2, "decisions": [{"action": "delete", "id": 2, "into": 1}]}
-    assert service.post("/maintenance/approve", {**good, **wrong}).status in (400, 413)
-    assert live(service) == {1, 2}
-    assert service.post("/maintenance/approve", good).status == 200
+    body = {"chore": "consolidate", "as_of": 2, "decisions": [{"action": "delete", "id": 2, "into": 1}]}
+    assert service.post("/maintenance/approve", {**body, **override}).status in (400, 413)
+    assert live_ids(service) == {1, 2}
+    assert service.post("/maintenance/approve", body).status == 200
 
 
-def test_a_contradiction_is_shown_and_settled(service: Caller) -> None:
+def test_contradiction_is_listed_and_resolved(service: Caller) -> None:
     old, new = add(service, OLD, NEW)
-    told = service.get("/maintenance/contradictions").json
-    assert (told["count"], told["as_of"], told["note"]) == (1, 2, "")
-    [pair] = told["pairs"]
+    payload = service.get("/maintenance/contradictions").json
+    assert (payload["count"], payload["as_of"], payload["note"]) == (1, 2, "")
+    [pair] = payload["pairs"]
     assert (pair["newer"]["id"], pair["older"]["id"]) == (new, old)
     assert (pair["newer"]["text"], pair["older"]["text"]) == (NEW, OLD)
     decision = {"action": "delete", "id": old, "into": new, "reason": "the newer holds"}
-    body = {"chore": "contradictions", "as_of": told["as_of"], "decisions": [decision]}
+    body = {"chore": "contradictions", "as_of": payload["as_of"], "decisions": [decision]}
     done = service.post("/maintenance/approve", body).json
     assert service.get(f"/memory/{old}").json["superseded_by"] == new
     assert service.get("/maintenance/contradictions").json["pairs"] == []
@@ -123,7 +123,7 @@ def test_a_contradiction_is_shown_and_settled(service: Caller) -> None:
     assert service.get("/maintenance/contradictions", limit=1).json["count"] == 1
 
 
-def test_agreement_takes_two_ids(service: Caller) -> None:
+def test_agree_requires_two_different_ids(service: Caller) -> None:
     add(service, OLD, NEW)
     for ids in ([1], [1, 1], [1, 2, 3], ["1", "2"], None):
         assert service.post("/maintenance/contradictions/dismiss", {"ids": ids}).status == 400
@@ -131,35 +131,35 @@ def test_agreement_takes_two_ids(service: Caller) -> None:
     assert service.get("/maintenance/contradictions", limit=0).status == 400
 
 
-def test_what_is_of_different_places_does_not_agree(keeper: Keeper, service: Caller) -> None:
+def test_agree_rejects_memories_of_different_owners(keeper: Keeper, service: Caller) -> None:
     _, admin = keeper.create_key(Grant(name="root", role="admin"))
-    numbers = []
+    memory_ids = []
     for user, text in (("ada", OLD), ("bob", NEW)):
         _, secret = keeper.create_key(Grant(name=user, role="write", user=user))
-        told = service.having(secret).post("/memory/add", {"text": text, "visibility": "private"})
-        numbers.append(told.json["id"])
-    refused = service.having(admin).post("/maintenance/contradictions/dismiss", {"ids": numbers})
+        result = service.with_key(secret).post("/memory/add", {"text": text, "visibility": "private"})
+        memory_ids.append(result.json["id"])
+    refused = service.with_key(admin).post("/maintenance/contradictions/dismiss", {"ids": memory_ids})
     assert (refused.status, "not a contradiction" in refused.error["message"]) == (400, True)
-    assert all(keeper.get(number).metadata == {} for number in numbers)
+    assert all(keeper.get(number).metadata == {} for number in memory_ids)
 
 
-def test_it_takes_a_key_of_an_admin_who_sees_everything(keeper: Keeper, service: Caller) -> None:
+def test_contradictions_require_an_admin_key_without_restrictions(keeper: Keeper, service: Caller) -> None:
     add(service, OLD, NEW)
     body = {"chore": "contradictions", "as_of": 2, "decisions": [{"action": "delete", "id": 1, "into": 2}]}
     _, admin = keeper.create_key(Grant(name="root", role="admin"))
     for role in ("read", "write"):
         _, secret = keeper.create_key(Grant(name=role, role=role, user="ada"))
-        theirs = service.having(secret)
+        theirs = service.with_key(secret)
         for answer in (
             theirs.get("/maintenance/contradictions"),
             theirs.post("/maintenance/approve", body),
             theirs.post("/maintenance/contradictions/dismiss", {"ids": [1, 2]}),
         ):
             assert (answer.status, answer.error["code"]) == (403, "forbidden")
-    assert service.having(admin).post("/maintenance/approve", body).status == 200
+    assert service.with_key(admin).post("/maintenance/approve", body).status == 200
 
 
-def test_the_runs_tell_what_is_scheduled(tmp_path: Path) -> None:
+def test_runs_endpoint_lists_schedules(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
         with serving(keeper) as url:

@@ -1,4 +1,4 @@
-"""Many memories at once over HTTP, where one was learned, and a look that is no recall."""
+"""Bulk edits, the exchange of a memory, and searches without retrieval counting, over HTTP."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ TEXTS = ("We deploy on Fridays.", "Reviews need two approvals.", "The API speaks
 
 
 @pytest.fixture
-def kept(service: Caller) -> Caller:
+def service_with_memories(service: Caller) -> Caller:
     service.post("/memory/add-batch", {"memories": [{"text": text, "tags": ["first"]} for text in TEXTS]})
     return service
 
 
-def test_many_change_in_one_changeset_that_one_undo_takes_back(kept: Caller) -> None:
-    done = kept.post(
+def test_bulk_tag_creates_one_changeset_that_can_be_undone(service_with_memories: Caller) -> None:
+    result = service_with_memories.post(
         "/memories/bulk", {"ids": [1, 2], "action": "tag", "tags": ["ops"], "why": "sorted"}, {"X-Cofio-Client": "page"}
     )
-    assert done.status == 200
-    assert (done.json["by"], done.json["why"]) == ("page", "sorted")
-    assert [each["after"]["tags"] for each in done.json["changes"]] == [["first", "ops"]] * 2
-    kept.post(f"/changes/{done.json['id']}/undo")
-    assert [kept.get(f"/memory/{each}").json["tags"] for each in (1, 2, 3)] == [["first"]] * 3
+    assert result.status == 200
+    assert (result.json["by"], result.json["why"]) == ("page", "sorted")
+    assert [change["after"]["tags"] for change in result.json["changes"]] == [["first", "ops"]] * 2
+    service_with_memories.post(f"/changes/{result.json['id']}/undo")
+    assert [service_with_memories.get(f"/memory/{item}").json["tags"] for item in (1, 2, 3)] == [["first"]] * 3
 
 
-def test_they_are_edited_as_one_is(kept: Caller) -> None:
-    done = kept.post(
+def test_bulk_edit_changes_fields_of_all_memories(service_with_memories: Caller) -> None:
+    result = service_with_memories.post(
         "/memories/bulk", {"ids": [1, 3], "action": "edit", "changes": {"category": "learning", "pinned": True}}
     )
-    assert [(each["after"]["category"], each["after"]["pinned"]) for each in done.json["changes"]] == [
+    assert [(change["after"]["category"], change["after"]["pinned"]) for change in result.json["changes"]] == [
         ("learning", True), ("learning", True),
     ]  # fmt: skip
-    assert kept.get("/memories", pinned="true").json["total"] == 2
+    assert service_with_memories.get("/memories", pinned="true").json["total"] == 2
 
 
 @pytest.mark.parametrize(
-    ("given", "status", "code"),
+    ("body", "status", "code"),
     [
         ({"ids": [1, 99], "action": "archive"}, 404, "not_found"),
         ({"ids": [], "action": "archive"}, 400, "invalid_input"),
@@ -54,32 +54,36 @@ def test_they_are_edited_as_one_is(kept: Caller) -> None:
         ({"action": "archive"}, 400, "invalid_input"),
     ],
 )
-def test_what_cannot_be_done_changes_nothing(kept: Caller, given: dict[str, Any], status: int, code: str) -> None:
-    answer = kept.post("/memories/bulk", given)
+def test_invalid_bulk_request_changes_nothing(
+    service_with_memories: Caller, body: dict[str, Any], status: int, code: str
+) -> None:
+    answer = service_with_memories.post("/memories/bulk", body)
     assert (answer.status, answer.error["code"]) == (status, code)
-    assert len(kept.get("/changes").json["changesets"]) == 1
+    assert len(service_with_memories.get("/changes").json["changesets"]) == 1
 
 
-def test_where_a_memory_was_learned_is_told(kept: Caller) -> None:
-    said = {"messages": [{"role": "user", "content": "We switched from Prisma to Drizzle."}], "wait": True}
-    captured = kept.post("/capture", {**said, "client": "claude-code", "session": "s1", "turn": "1"}).json
-    memory = kept.get("/memories", limit=1).json["memories"][0]["id"]
-    told = kept.get(f"/memory/{memory}/exchange").json
-    assert (told["id"], told["item"]["id"]) == (memory, captured["id"])
-    assert told["item"]["exchange"]["messages"][0]["text"] == "We switched from Prisma to Drizzle."
-    assert kept.get("/memory/1/exchange").json == {"id": 1, "item": None}
-    assert kept.get("/memory/99/exchange").status == 404
+def test_exchange_of_learned_memory_is_returned(service_with_memories: Caller) -> None:
+    request = {"messages": [{"role": "user", "content": "We switched from Prisma to Drizzle."}], "wait": True}
+    body = service_with_memories.post(
+        "/capture", {**request, "client": "claude-code", "session": "s1", "turn": "1"}
+    ).json
+    memory = service_with_memories.get("/memories", limit=1).json["memories"][0]["id"]
+    payload = service_with_memories.get(f"/memory/{memory}/exchange").json
+    assert (payload["id"], payload["item"]["id"]) == (memory, body["id"])
+    assert payload["item"]["exchange"]["messages"][0]["text"] == "We switched from Prisma to Drizzle."
+    assert service_with_memories.get("/memory/1/exchange").json == {"id": 1, "item": None}
+    assert service_with_memories.get("/memory/99/exchange").status == 404
 
 
-def test_a_look_is_no_recall_alone_or_among_many(kept: Caller) -> None:
+def test_search_with_noted_false_does_not_count_as_retrieval(service_with_memories: Caller) -> None:
     look = {"query": "when do we deploy?", "k": 1, "log": False, "explain": True}
-    [hit] = kept.post("/search", look).json["results"]
+    [hit] = service_with_memories.post("/search", look).json["results"]
     assert (hit["id"], hit["why"]["words"]) == (1, ["deploy"])
-    kept.post("/search/batch", {"queries": [look, {"query": "JSON", "k": 1}]})
-    assert [kept.get(f"/memory/{each}").json["retrieval_count"] for each in (1, 3)] == [0, 1]
+    service_with_memories.post("/search/batch", {"queries": [look, {"query": "JSON", "k": 1}]})
+    assert [service_with_memories.get(f"/memory/{item}").json["retrieval_count"] for item in (1, 3)] == [0, 1]
 
 
-def test_a_page_begins_where_one_wants(kept: Caller) -> None:
-    page = kept.get("/memories", limit=1, skip=1).json
-    assert ([each["id"] for each in page["memories"]], page["next"], page["total"]) == ([2], 2, 3)
-    assert kept.get("/memories", skip=-1).status == 400
+def test_skip_offsets_the_list(service_with_memories: Caller) -> None:
+    page = service_with_memories.get("/memories", limit=1, skip=1).json
+    assert ([memory["id"] for memory in page["memories"]], page["next"], page["total"]) == ([2], 2, 3)
+    assert service_with_memories.get("/memories", skip=-1).status == 400

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a request gets one shape of error, says what to do, and changes nothing."""
+"""Error responses: one schema, a hint that says what to do, and no changes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from http.client import HTTPConnection
 
 import pytest
 
-from tests.http_api.caller import Caller, checked
+from tests.http_api.caller import Caller, check_response
 from tests.http_api.conftest import Serve
 
-LARGE = 10 * 1024 * 1024
+MAX_BODY = 10 * 1024 * 1024
 
 
-def refused(served: Caller, body: bytes, path: str = "/memory/add") -> str:
-    answer = served.send("POST", path, body)
-    assert (answer.status, answer.error["code"]) == (400, "invalid_input"), answer.json
-    return f"{answer.error['message']} {answer.error['hint']}"
+def error_text(served: Caller, body: bytes, path: str = "/memory/add") -> str:
+    response = served.send("POST", path, body)
+    assert (response.status, response.error["code"]) == (400, "invalid_input"), response.json
+    return f"{response.error['message']} {response.error['hint']}"
 
 
 @pytest.mark.parametrize("path", ["/", "/nope", "/memory", "/memory/1/nope", "/health/", "/a%0Ab", "/%ff", "//health"])
-def test_an_unknown_path_is_not_found(served: Caller, path: str) -> None:
+def test_unknown_path_returns_404(shared_service: Caller, path: str) -> None:
     for method in ("GET", "POST", "DELETE", "OPTIONS"):
-        answer = served.send(method, path)
+        answer = shared_service.send(method, path)
         assert (answer.status, answer.error["code"]) == (404, "not_found")
 
 
@@ -38,20 +38,22 @@ def test_an_unknown_path_is_not_found(served: Caller, path: str) -> None:
         ("TRACE", "/memories", "GET, DELETE"),
     ],
 )
-def test_another_method_is_told_which_to_use(served: Caller, method: str, path: str, allowed: str) -> None:
-    answer = served.send(method, path)
+def test_wrong_method_returns_405_with_allowed_methods(
+    shared_service: Caller, method: str, path: str, allowed: str
+) -> None:
+    answer = shared_service.send(method, path)
     assert (answer.status, answer.headers["allow"]) == (405, allowed)
     assert allowed in answer.error["hint"]
 
 
-def test_a_head_request_is_a_get_without_the_body(served: Caller) -> None:
-    answer = served.send("HEAD", "/health")
+def test_head_returns_headers_of_get_without_body(shared_service: Caller) -> None:
+    answer = shared_service.send("HEAD", "/health")
     assert (answer.status, answer.body) == (200, b"")
     assert int(answer.headers["content-length"]) > 0
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "message"),
     [
         (b"", "text"),
         (b"  \n", "text"),
@@ -95,19 +97,21 @@ def test_a_head_request_is_a_get_without_the_body(served: Caller) -> None:
         ('{"text": "x"}'.encode("utf-16"), "not JSON"),
     ],
 )
-def test_a_body_that_cannot_be_taken_is_told_what_is_wrong(served: Caller, body: bytes, says: str) -> None:
-    assert says in refused(served, body)
-    assert served.get("/health").json["memories"] == 0
+def test_invalid_body_error_names_the_problem(shared_service: Caller, body: bytes, message: str) -> None:
+    assert message in error_text(shared_service, body)
+    assert shared_service.get("/health").json["memories"] == 0
 
 
 @pytest.mark.parametrize("depth", [70, 500, 900, 2_000, 100_000])
-def test_what_is_nested_too_deeply_is_refused(served: Caller, depth: int) -> None:
-    assert "deep" in refused(served, b'{"text": "x", "metadata": {"a": ' + b"[" * depth + b"]" * depth + b"}}")
-    refused(served, b"[" * depth)
-    refused(served, b'{"text":' * depth)
+def test_deeply_nested_body_is_rejected(shared_service: Caller, depth: int) -> None:
+    assert "deep" in error_text(
+        shared_service, b'{"text": "x", "metadata": {"a": ' + b"[" * depth + b"]" * depth + b"}}"
+    )
+    error_text(shared_service, b"[" * depth)
+    error_text(shared_service, b'{"text":' * depth)
 
 
-def test_metadata_of_a_reasonable_depth_comes_back(service: Caller) -> None:
+def test_nested_metadata_is_returned_unchanged(service: Caller) -> None:
     nested: object = 1
     for _ in range(60):
         nested = {"a": [nested]} if isinstance(nested, int) else [nested]
@@ -116,7 +120,7 @@ def test_metadata_of_a_reasonable_depth_comes_back(service: Caller) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "message"),
     [
         (b'{"query": "x", "k": "x"}', "`k` is invalid: expected `int`, got `str`."),
         (b'{"query": "x", "k": true}', "`k`"),
@@ -131,13 +135,13 @@ def test_metadata_of_a_reasonable_depth_comes_back(service: Caller) -> None:
         (b'{"query": "  "}', "empty"),
     ],
 )
-def test_a_search_says_which_field_is_wrong(served: Caller, body: bytes, says: str) -> None:
-    assert says in refused(served, body, "/search")
+def test_invalid_search_error_names_the_field(shared_service: Caller, body: bytes, message: str) -> None:
+    assert message in error_text(shared_service, body, "/search")
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
-def test_a_body_of_another_type_is_refused(served: Caller, kind: str) -> None:
-    answer = served.post("/search", {"query": "x"}, {"Content-Type": kind})
+def test_unsupported_content_type_is_rejected(shared_service: Caller, kind: str) -> None:
+    answer = shared_service.post("/search", {"query": "x"}, {"Content-Type": kind})
     assert answer.status == 400
     assert "application/json" in answer.error["hint"]
 
@@ -145,63 +149,63 @@ def test_a_body_of_another_type_is_refused(served: Caller, kind: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["application/json", "Application/JSON; charset=utf-8", "application/merge-patch+json"]
 )
-def test_a_body_of_json_type_is_taken(served: Caller, kind: str) -> None:
-    assert served.post("/search", {"query": "x"}, {"Content-Type": kind}).status == 200
+def test_json_content_types_are_accepted(shared_service: Caller, kind: str) -> None:
+    assert shared_service.post("/search", {"query": "x"}, {"Content-Type": kind}).status == 200
 
 
-def test_nothing_that_was_said_is_ignored_silently(served: Caller) -> None:
-    answer = served.post("/memory/deduplicate?dry_run=false")
+def test_query_parameters_of_post_are_rejected(shared_service: Caller) -> None:
+    answer = shared_service.post("/memory/deduplicate?dry_run=false")
     assert answer.status == 400
     assert "body" in answer.error["hint"]
 
 
 @pytest.mark.parametrize("name", ["x" * 101, "caf\xe9", "a\tb"])
-def test_a_client_name_that_cannot_be_journalled_is_refused(served: Caller, name: str) -> None:
-    assert served.get("/stats", {"X-Cofio-Client": name}).status == 400
+def test_invalid_client_name_header_is_rejected(shared_service: Caller, name: str) -> None:
+    assert shared_service.get("/stats", {"X-Cofio-Client": name}).status == 400
 
 
-def test_a_long_value_is_not_quoted_in_full(served: Caller) -> None:
-    assert len(refused(served, json.dumps({"text": "x", "kind": "k" * 1_000_000}).encode())) < 3_000
+def test_error_message_truncates_long_values(shared_service: Caller) -> None:
+    assert len(error_text(shared_service, json.dumps({"text": "x", "kind": "k" * 1_000_000}).encode())) < 3_000
 
 
-def test_a_text_beyond_the_limit_is_too_large(served: Caller) -> None:
-    answer = served.post("/memory/add", {"text": "x" * 70_000})
+def test_text_over_the_limit_returns_413(shared_service: Caller) -> None:
+    answer = shared_service.post("/memory/add", {"text": "x" * 70_000})
     assert (answer.status, answer.error["code"]) == (413, "too_large")
 
 
-# ── bodies that are too large ─────────────────────────────────────────────────────────────────────────────────────────
+# ── oversized bodies ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def chunks() -> Iterator[bytes]:
+def oversized_chunks() -> Iterator[bytes]:
     yield b'{"text": "'
-    for _ in range(LARGE // 65_536):
+    for _ in range(MAX_BODY // 65_536):
         yield b"x" * 65_536
     yield b'"}'
 
 
-def test_a_body_that_says_it_is_too_large_is_refused(served: Caller) -> None:
-    answer = served.send("POST", "/memory/add", b'{"text": "' + b"x" * LARGE + b'"}')
+def test_body_with_large_content_length_is_rejected(shared_service: Caller) -> None:
+    answer = shared_service.send("POST", "/memory/add", b'{"text": "' + b"x" * MAX_BODY + b'"}')
     assert (answer.status, answer.error["code"], answer.headers["connection"]) == (413, "too_large", "close")
 
 
-def test_a_body_that_does_not_say_its_length_is_refused_while_it_streams(served: Caller) -> None:
-    answer = served.send("POST", "/memory/add", chunks(), {"Transfer-Encoding": "chunked"})
+def test_large_chunked_body_is_rejected_while_streaming(shared_service: Caller) -> None:
+    answer = shared_service.send("POST", "/memory/add", oversized_chunks(), {"Transfer-Encoding": "chunked"})
     assert (answer.status, answer.error["code"]) == (413, "too_large")
     assert "COFIO_MAX_BODY" in answer.error["hint"]
 
 
-def test_a_sender_that_asks_first_need_not_send(served: Caller) -> None:
-    head = f"POST /memory/add HTTP/1.1\r\nHost: localhost\r\nContent-Length: {LARGE}\r\nExpect: 100-continue\r\n\r\n"
-    assert checked("POST", "/memory/add", served.raw(head.encode())).status == 413
+def test_large_body_with_expect_continue_is_rejected_before_upload(shared_service: Caller) -> None:
+    head = f"POST /memory/add HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MAX_BODY}\r\nExpect: 100-continue\r\n\r\n"
+    assert check_response("POST", "/memory/add", shared_service.raw(head.encode())).status == 413
 
 
-def test_the_limit_is_a_setting(serve: Serve) -> None:
+def test_max_body_setting_limits_the_body(serve: Serve) -> None:
     service = serve(max_body=100)
     assert service.post("/search", {"query": "x"}).status == 200
     assert service.post("/search", {"query": "x" * 100}).status == 413
 
 
-def test_a_connection_goes_on_after_a_refusal(serve: Serve) -> None:
+def test_connection_stays_usable_after_errors(serve: Serve) -> None:
     service = serve(api_key="secret")
     connection = HTTPConnection(service.host, service.port, timeout=60)
     body = json.dumps({"text": "x" * 1_000_000}).encode()

@@ -1,4 +1,4 @@
-"""Exports over HTTP: lines as they are read, of what the caller may see."""
+"""Exports over HTTP: streaming and access control."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
         yield opened
 
 
-def test_what_is_exported_over_the_wire_is_what_the_keeper_exports(keeper: Keeper) -> None:
-    odd = "Lines\u2028may\x85hold\x1canything \U0001f30a"
-    keeper.add_all([odd, *(f"Fact number {each} about the vault" for each in range(1_500))], dedup=False)
+def test_http_export_equals_library_export(keeper: Keeper) -> None:
+    unusual_text = "Lines\u2028may\x85hold\x1canything \U0001f30a"
+    keeper.add_all([unusual_text, *(f"Fact number {index} about the vault" for index in range(1_500))], dedup=False)
     keeper.delete(2)
     with serving(keeper) as url, Client(url) as client:
         assert list(client.export_lines()) == list(keeper.export_lines())
@@ -43,7 +43,7 @@ def test_what_is_exported_over_the_wire_is_what_the_keeper_exports(keeper: Keepe
         assert Caller(url).get("/export", vectors="perhaps").status == 400
 
 
-def test_a_key_exports_what_its_holder_may_see(keeper: Keeper) -> None:
+def test_export_contains_only_data_visible_to_the_key(keeper: Keeper) -> None:
     keeper.add_all([Fact(text="Ada's", user="ada"), Fact(text="Eve's", user="eve")], dedup=False)
     secrets = {name: keeper.create_key(Grant(name=name, role="read", user=name))[1] for name in ("ada", "eve")}
     with serving(keeper) as url:
@@ -56,8 +56,8 @@ def test_a_key_exports_what_its_holder_may_see(keeper: Keeper) -> None:
             stranger.export_lines()
 
 
-def test_a_reader_who_hangs_up_holds_nothing_up(keeper: Keeper) -> None:
-    keeper.add_all([f"Fact number {each} " + "about the vault " * 200 for each in range(2_000)], dedup=False)
+def test_disconnect_during_export_does_not_block_the_service(keeper: Keeper) -> None:
+    keeper.add_all([f"Fact number {index} " + "about the vault " * 200 for index in range(2_000)], dedup=False)
     with serving(keeper) as url:
         service = Caller(url)
         for _ in range(3):
@@ -69,18 +69,18 @@ def test_a_reader_who_hangs_up_holds_nothing_up(keeper: Keeper) -> None:
         assert service.get("/health").json["memories"] == 2_001
 
 
-def test_readers_who_do_not_read_keep_nobody_from_the_store(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each holds a moment of the store, and on a server a connection to it: few may, and none for ever."""
+def test_stalled_export_readers_do_not_block_the_store(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every export holds a store snapshot, and with PostgreSQL a connection. Their number and duration are limited."""
     monkeypatch.setattr(streaming, "PATIENCE", 5.0)
-    keeper.add_all([Fact(text=f"Fact {each}", metadata={"x": "y" * 9_000}) for each in range(2_000)], dedup=False)
-    with serving(keeper) as url, ExitStack() as held:
+    keeper.add_all([Fact(text=f"Fact {index}", metadata={"x": "y" * 9_000}) for index in range(2_000)], dedup=False)
+    with serving(keeper) as url, ExitStack() as stack:
         service = Caller(url)
         for _ in range(streaming.EXPORTS):
-            deaf = held.enter_context(socket.socket())
-            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-            deaf.connect((service.host, service.port))
-            deaf.sendall(f"GET /export HTTP/1.1\r\nHost: {service.host}\r\n\r\n".encode())
-            assert deaf.recv(12) == b"HTTP/1.1 200"
+            stalled_reader = stack.enter_context(socket.socket())
+            stalled_reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            stalled_reader.connect((service.host, service.port))
+            stalled_reader.sendall(f"GET /export HTTP/1.1\r\nHost: {service.host}\r\n\r\n".encode())
+            assert stalled_reader.recv(12) == b"HTTP/1.1 200"
         refused = service.get("/export")
         assert (refused.status, "exports are already running" in refused.error["message"]) == (429, True)
         assert service.post("/search", {"query": "fact"}).status == 200

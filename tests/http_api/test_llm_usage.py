@@ -1,4 +1,4 @@
-"""Language model calls over HTTP: usage, texts, and a spent budget."""
+"""LLM usage over HTTP: budget, statistics and recorded calls."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def service(tmp_path: Path) -> Iterator[Caller]:
         yield Caller(url)
 
 
-def test_a_spent_budget_is_told_everywhere(service: Caller, tmp_path: Path) -> None:
+def test_exhausted_budget_is_reported(service: Caller, tmp_path: Path) -> None:
     until = "2026-01-08T00:00:00.000000+00:00"
     assert "llm_spent_until" not in service.get("/stats").json
     assert service.post("/memory/extract", TALK).status == 200
-    refused = service.post("/memory/extract", TALK)
-    assert (refused.status, refused.error["code"]) == (503, "budget_spent")
+    rejected = service.post("/memory/extract", TALK)
+    assert (rejected.status, rejected.error["code"]) == (503, "budget_spent")
     assert service.get("/stats").json["llm_spent_until"] == until
     assert service.get("/extract/status").json["spent_until"] == until
     state = daemon.status(Settings(home=tmp_path / "home", url=service.url))
     assert state["llm"] == "the daily limit is reached; captures wait until 2026-01-08T00:00 UTC"
 
 
-def test_usage_and_the_text_of_a_call_are_told(service: Caller) -> None:
+def test_usage_statistics_and_call_text_are_returned(service: Caller) -> None:
     service.post("/memory/extract", TALK)
     usage = service.get("/llm/usage", limit=1).json
     assert (usage["limits"], usage["today"]["calls"], usage["spent"]) == ({"calls": 1, "tokens": 9_000}, 1, True)

@@ -1,4 +1,4 @@
-"""Upkeep over HTTP: dry by default, done on demand, with its history."""
+"""Maintenance over HTTP: dry run by default, execution on request, history of runs."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from tests.http_api.caller import Caller
 from tests.http_api.conftest import Serve
 
 
-def twice(caller: Caller, text: str, source: str = "acme/web") -> list[int]:
-    """The same memory two times."""
+def add_twice(caller: Caller, text: str, source: str = "acme/web") -> list[int]:
+    """Add the same memory twice and return both ids."""
     fact = {"text": text, "source": source, "deduplicate": False}
     return [caller.post("/memory/add", fact).json["id"] for _ in range(2)]
 
 
-def test_consolidation_is_shown_unless_it_is_asked_for(serve: Serve) -> None:
+def test_consolidate_is_a_dry_run_by_default(serve: Serve) -> None:
     caller = serve()
-    low, high = twice(caller, "We deploy with Fly.io")
+    low, high = add_twice(caller, "We deploy with Fly.io")
     for path in ("/maintenance/consolidate", "/maintenance/consolidate?dry_run=true&source_prefix=acme"):
-        shown = caller.post(path).json
-        assert (shown["dry_run"], shown["count"], shown["changeset"]) == (True, 1, None)
-        assert {shown["decisions"][0]["id"], shown["decisions"][0]["into"]} == {low, high}
+        payload = caller.post(path).json
+        assert (payload["dry_run"], payload["count"], payload["changeset"]) == (True, 1, None)
+        assert {payload["decisions"][0]["id"], payload["decisions"][0]["into"]} == {low, high}
     assert caller.post("/maintenance/consolidate?source_prefix=other").json["count"] == 0
     assert caller.get("/memories").json["total"] == 2
-    done = caller.post("/maintenance/consolidate?dry_run=false").json
-    assert (done["dry_run"], done["count"]) == (False, 1)
+    body = caller.post("/maintenance/consolidate?dry_run=false").json
+    assert (body["dry_run"], body["count"]) == (False, 1)
     assert caller.get("/memories").json["total"] == 1
-    caller.post(f"/changes/{done['changeset']}/undo")
+    caller.post(f"/changes/{body['changeset']}/undo")
     assert caller.get("/memories").json["total"] == 2
     nothing = caller.post("/maintenance/consolidate?dry_run=false&source_prefix=other").json
     assert (nothing["dry_run"], nothing["count"], nothing["changeset"]) == (False, 0, None)
 
 
-def test_pruning_says_why_it_does_nothing(serve: Serve) -> None:
+def test_prune_without_candidates_returns_a_note(serve: Serve) -> None:
     caller = serve()
-    twice(caller, "We deploy with Fly.io")
+    add_twice(caller, "We deploy with Fly.io")
     for path in ("/maintenance/prune", "/maintenance/prune?dry_run=false"):
-        told = caller.post(path).json
-        assert (told["count"], told["changeset"]) == (0, None)
-        assert told["note"]
+        body = caller.post(path).json
+        assert (body["count"], body["changeset"]) == (0, None)
+        assert body["note"]
 
 
 def test_runs_are_listed_newest_first(serve: Serve) -> None:
@@ -46,37 +46,37 @@ def test_runs_are_listed_newest_first(serve: Serve) -> None:
     runs = caller.get("/maintenance/runs").json["runs"]
     assert [(run["chore"], run["outcome"]) for run in runs] == [("consolidate", "done"), ("prune", "done")]
     assert runs[1]["by"] == "ann"
-    assert [each["chore"] for each in caller.get("/maintenance/runs", chore="prune").json["runs"]] == ["prune"]
+    assert [run["chore"] for run in caller.get("/maintenance/runs", chore="prune").json["runs"]] == ["prune"]
     assert caller.get("/maintenance/runs", chore="dust").status == 400
 
 
-def test_use_is_shown_by_view_and_narrowed(serve: Serve) -> None:
+def test_usage_view_is_filtered(serve: Serve) -> None:
     caller = serve()
     caller.post("/memory/add", {"text": "we use tabs", "source": "acme/web"})
     caller.post("/memory/add", {"text": "the port is 8080", "source": "acme/api"})
     caller.post("/search", {"query": "tabs", "k": 1})
 
-    def seen(**how: str) -> list[str]:
-        return [each["text"] for each in caller.get("/maintenance/usage", **how).json["memories"]]
+    def list_texts(**filters: str) -> list[str]:
+        return [memory["text"] for memory in caller.get("/maintenance/usage", **filters).json["memories"]]
 
-    assert seen() == seen(view="most") == ["we use tabs"]
-    assert seen(view="never") == ["the port is 8080"]
-    assert seen(view="never", source_prefix="acme/web") == []
-    assert seen(view="stale") == []
+    assert list_texts() == list_texts(view="most") == ["we use tabs"]
+    assert list_texts(view="never") == ["the port is 8080"]
+    assert list_texts(view="never", source_prefix="acme/web") == []
+    assert list_texts(view="stale") == []
     assert caller.get("/maintenance/usage", view="worst").status == 400
 
 
-def test_the_audit_counts_and_shows_examples(serve: Serve) -> None:
+def test_audit_counts_findings_and_returns_examples(serve: Serve) -> None:
     caller = serve()
-    twice(caller, "We deploy with Fly.io")
-    told = caller.get("/maintenance/audit", examples=1).json
-    found = {each["name"]: each for each in told["findings"]}
-    assert told["memories"] == 2
-    assert found["exact_duplicates"]["count"] >= 1
-    assert len(found["exact_duplicates"]["examples"]) == 1
+    add_twice(caller, "We deploy with Fly.io")
+    body = caller.get("/maintenance/audit", examples=1).json
+    results = {finding["name"]: finding for finding in body["findings"]}
+    assert body["memories"] == 2
+    assert results["exact_duplicates"]["count"] >= 1
+    assert len(results["exact_duplicates"]["examples"]) == 1
 
 
-def test_what_is_not_taken_is_refused(serve: Serve) -> None:
+def test_invalid_maintenance_request_is_rejected(serve: Serve) -> None:
     caller = serve()
     for path in ("consolidate?dry_run=perhaps", "prune?days=3", "consolidate?source_prefix=a&source_prefix=b"):
         assert caller.post(f"/maintenance/{path}").status == 400

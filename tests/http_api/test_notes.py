@@ -1,4 +1,4 @@
-"""Notes over HTTP: a summary into a file, folders of the service's machine in and out."""
+"""Notes over HTTP: writing summaries, indexing and exporting folders of the server's machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cofio.core import Keeper
 from cofio.models.auth import Grant
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder
-from tests.http_api.caller import Answer, Caller
+from tests.http_api.caller import Caller, Response
 from tests.http_api.conftest import serving
 
 DEPLOY = "# Releases\n\nWe deploy with Fly.io on Fridays.\n"
@@ -22,8 +22,8 @@ TABS = "# Style\n\nAda prefers tabs over spaces.\n"
 
 
 @dataclass
-class House:
-    """A service, its keeper, its notes folder, and another folder of its machine."""
+class Backend:
+    """A service with its keeper, its notes folder and another folder of its machine."""
 
     keeper: Keeper
     caller: Caller
@@ -32,48 +32,50 @@ class House:
 
     def key(self, **about: Any) -> Caller:
         _, secret = self.keeper.create_key(Grant(**{"name": "theirs", **about}))
-        return self.caller.having(secret)
+        return self.caller.with_key(secret)
 
     def files(self) -> list[Path]:
         return sorted(self.notes.glob("*.md"))
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def backend(tmp_path: Path) -> Iterator[Backend]:
     vault = tmp_path / "vault"
     vault.mkdir()
     settings = Settings.load(
         {"home": tmp_path / "home"}, {"COFIO_NOTES_FOLDERS": str(vault), "COFIO_NOTES_POLL_SECONDS": "0"}
     )
     with bootstrap.keeper(settings, embedder=HashEmbedder(), clock=FixedClock()) as keeper, serving(keeper) as url:
-        yield House(keeper, Caller(url), settings.notes_folder, vault)
+        yield Backend(keeper, Caller(url), settings.notes_folder, vault)
 
 
-def refused(answer: Answer) -> tuple[int, str]:
+def error_of(answer: Response) -> tuple[int, str]:
     return answer.status, answer.error["code"]
 
 
-def texts(caller: Caller) -> list[str]:
-    return sorted(each["text"] for each in caller.get("/memories").json["memories"])
+def memory_texts(caller: Caller) -> list[str]:
+    return sorted(memory["text"] for memory in caller.get("/memories").json["memories"])
 
 
 # ── flush ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_summary_becomes_a_file_and_a_memory(house: House) -> None:
-    told = house.caller.post("/notes/flush", {"summary": "AAPL volume spiked on Monday.", "tags": ["AAPL", "volume"]})
-    assert told.status == 201
-    [file] = house.files()
-    assert told.json["memory"]["source"] == f"file:{file.name}"
-    assert told.json["memory"]["tags"] == ["AAPL", "volume"]
+def test_flush_creates_a_note_and_a_memory(backend: Backend) -> None:
+    result = backend.caller.post(
+        "/notes/flush", {"summary": "AAPL volume spiked on Monday.", "tags": ["AAPL", "volume"]}
+    )
+    assert result.status == 201
+    [file] = backend.files()
+    assert result.json["memory"]["source"] == f"file:{file.name}"
+    assert result.json["memory"]["tags"] == ["AAPL", "volume"]
     assert "AAPL volume spiked on Monday." in file.read_text()
-    found = house.caller.post("/search", {"query": "AAPL volume", "tags": ["AAPL"]}).json["results"]
-    assert [each["id"] for each in found] == [told.json["id"]]
+    body = backend.caller.post("/search", {"query": "AAPL volume", "tags": ["AAPL"]}).json["results"]
+    assert [item["id"] for item in body] == [result.json["id"]]
 
 
-def test_what_can_be_said_of_a_fact_can_be_said_of_a_summary(house: House) -> None:
+def test_flush_accepts_all_fact_fields(backend: Backend) -> None:
     about = {"project": "/srv/web", "kind": "policy", "agent": "ci", "team": "web", "visibility": "team"}
-    memory = house.caller.post("/notes/flush", {"summary": "We deploy on Fridays.", **about}).json["memory"]
+    memory = backend.caller.post("/notes/flush", {"summary": "We deploy on Fridays.", **about}).json["memory"]
     assert {name: memory[name] for name in about} == about
 
 
@@ -82,62 +84,62 @@ def test_what_can_be_said_of_a_fact_can_be_said_of_a_summary(house: House) -> No
              {"summary": "x", "folder": "/tmp"}, {"summary": "a\0b"}, {"summary": "x" * 100_000}],
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
-def test_a_summary_that_cannot_be_taken_leaves_no_file(house: House, body: dict[str, Any]) -> None:
-    assert house.caller.post("/notes/flush", body).status in (400, 413)
-    assert house.files() == []
-    assert texts(house.caller) == []
+def test_invalid_summary_creates_no_file(backend: Backend, body: dict[str, Any]) -> None:
+    assert backend.caller.post("/notes/flush", body).status in (400, 413)
+    assert backend.files() == []
+    assert memory_texts(backend.caller) == []
 
 
-def test_a_summary_that_comes_with_a_key_is_its_holders(house: House) -> None:
-    ada, bob = (house.key(name=name, user=name, team="web") for name in ("ada", "bob"))
-    told = ada.post("/notes/flush", {"summary": "Ada looks for another job.", "tags": ["private"]})
-    assert (told.status, told.json["memory"]["user"]) == (201, "ada")
+def test_flushed_summary_belongs_to_the_keys_user(backend: Backend) -> None:
+    ada, bob = (backend.key(name=name, user=name, team="web") for name in ("ada", "bob"))
+    response = ada.post("/notes/flush", {"summary": "Ada looks for another job.", "tags": ["private"]})
+    assert (response.status, response.json["memory"]["user"]) == (201, "ada")
     assert ada.post("/search", {"query": "another job"}).json["count"] == 1
     assert bob.post("/search", {"query": "another job"}).json["count"] == 0
-    assert refused(bob.get(f"/memory/{told.json['id']}")) == (404, "not_found")
-    root = house.key(name="root", role="admin")
-    assert root.post("/notes/index").json["added"] == 0  # the file is known, and stays hers
+    assert error_of(bob.get(f"/memory/{response.json['id']}")) == (404, "not_found")
+    root = backend.key(name="root", role="admin")
+    assert root.post("/notes/index").json["added"] == 0  # indexing the file keeps its owner
     assert bob.post("/search", {"query": "another job"}).json["count"] == 0
-    assert house.keeper.get(told.json["id"]).user == "ada"
+    assert backend.keeper.get(response.json["id"]).user == "ada"
 
 
-def test_a_key_for_some_sources_writes_no_notes(house: House) -> None:
-    ci = house.key(name="ci", agent="ci", prefixes=("ci/web",))
-    assert refused(ci.post("/notes/flush", {"summary": "The build is red."})) == (403, "forbidden")
-    assert house.files() == []
+def test_key_with_source_prefixes_cannot_flush_notes(backend: Backend) -> None:
+    ci = backend.key(name="ci", agent="ci", prefixes=("ci/web",))
+    assert error_of(ci.post("/notes/flush", {"summary": "The build is red."})) == (403, "forbidden")
+    assert backend.files() == []
 
 
 # ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_folder_is_read_followed_and_undone(house: House) -> None:
-    (house.vault / "deploy.md").write_text(DEPLOY)
-    (house.vault / "style.md").write_text(TABS)
-    shown = house.caller.post("/notes/index", {"folder": str(house.vault), "dry_run": True}).json
-    assert (shown["dry_run"], shown["files"], shown["read"], shown["changeset"]) == (True, 2, 2, None)
-    assert texts(house.caller) == []
-    told = house.caller.post("/notes/index", {"folder": str(house.vault)}).json
-    assert (told["added"], told["skipped"]) == (shown["added"], [])
-    assert any("Fly.io" in text for text in texts(house.caller))
-    (house.vault / "style.md").unlink()
-    gone = house.caller.post("/notes/index", {"folder": str(house.vault)}).json
+def test_folder_is_indexed_reindexed_and_undone(backend: Backend) -> None:
+    (backend.vault / "deploy.md").write_text(DEPLOY)
+    (backend.vault / "style.md").write_text(TABS)
+    body = backend.caller.post("/notes/index", {"folder": str(backend.vault), "dry_run": True}).json
+    assert (body["dry_run"], body["files"], body["read"], body["changeset"]) == (True, 2, 2, None)
+    assert memory_texts(backend.caller) == []
+    payload = backend.caller.post("/notes/index", {"folder": str(backend.vault)}).json
+    assert (payload["added"], payload["skipped"]) == (body["added"], [])
+    assert any("Fly.io" in text for text in memory_texts(backend.caller))
+    (backend.vault / "style.md").unlink()
+    gone = backend.caller.post("/notes/index", {"folder": str(backend.vault)}).json
     assert (gone["read"], gone["gone"], gone["archived"]) == (0, 1, 1)
-    assert not any("tabs" in text for text in texts(house.caller))
-    house.caller.post(f"/changes/{gone['changeset']}/undo", {})
-    assert any("tabs" in text for text in texts(house.caller))
+    assert not any("tabs" in text for text in memory_texts(backend.caller))
+    backend.caller.post(f"/changes/{gone['changeset']}/undo", {})
+    assert any("tabs" in text for text in memory_texts(backend.caller))
 
 
-def test_without_a_folder_it_is_the_notes_folder(house: House) -> None:
-    house.caller.post("/notes/flush", {"summary": "AAPL volume spiked on Monday."})
-    (house.notes / "mine.md").write_text(TABS)
-    told = house.caller.post("/notes/index").json
-    assert (told["folder"], told["files"], told["read"]) == (str(house.notes), 2, 1)
+def test_index_uses_notes_folder_by_default(backend: Backend) -> None:
+    backend.caller.post("/notes/flush", {"summary": "AAPL volume spiked on Monday."})
+    (backend.notes / "mine.md").write_text(TABS)
+    body = backend.caller.post("/notes/index").json
+    assert (body["folder"], body["files"], body["read"]) == (str(backend.notes), 2, 1)
 
 
-def test_what_happened_to_a_folder_names_its_caller(house: House) -> None:
-    (house.vault / "deploy.md").write_text(DEPLOY)
-    told = house.caller.post("/notes/index", {"folder": str(house.vault)}, {"X-Cofio-Client": "obsidian"}).json
-    assert house.keeper.changeset(told["changeset"]).by == "obsidian"
+def test_index_changeset_names_its_client(backend: Backend) -> None:
+    (backend.vault / "deploy.md").write_text(DEPLOY)
+    body = backend.caller.post("/notes/index", {"folder": str(backend.vault)}, {"X-Cofio-Client": "obsidian"}).json
+    assert backend.keeper.changeset(body["changeset"]).by == "obsidian"
 
 
 @pytest.mark.parametrize("path", ["/notes/index", "/notes/export"])
@@ -147,55 +149,59 @@ def test_what_happened_to_a_folder_names_its_caller(house: House) -> None:
      ("/../", 400), ("{}/vault\0", 400), ("{}/vault/file.md/below", 400), ("/" + "x" * 5_000, 400), ("/\ud800", 400)],
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
-def test_a_folder_must_be_one_of_this_machine(house: House, path: str, folder: str, status: int) -> None:
-    (house.vault / "file.md").write_text(DEPLOY)
-    answer = house.caller.post(path, {"folder": folder.format(house.vault.parent)})
+def test_invalid_folder_is_rejected(backend: Backend, path: str, folder: str, status: int) -> None:
+    (backend.vault / "file.md").write_text(DEPLOY)
+    answer = backend.caller.post(path, {"folder": folder.format(backend.vault.parent)})
     assert answer.status == status
-    assert texts(house.caller) == []
+    assert memory_texts(backend.caller) == []
 
 
 # ── status ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_folders_are_told_with_what_was_read_of_them(house: House, tmp_path: Path) -> None:
+def test_status_lists_folders_with_counts(backend: Backend, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "deploy.md").write_text(DEPLOY)
-    house.caller.post("/notes/index", {"folder": str(other)})
+    backend.caller.post("/notes/index", {"folder": str(other)})
     other.rename(tmp_path / "away")
-    house.caller.post("/notes/flush", {"summary": "AAPL volume spiked on Monday."})
-    told = {each["folder"]: each for each in house.caller.get("/notes").json["folders"]}
-    assert told.keys() == {str(house.vault), str(other), str(house.notes)}
-    assert told[str(house.vault)] == {
-        "folder": str(house.vault), "followed": True, "there": True, "files": 0, "read_at": None,
+    backend.caller.post("/notes/flush", {"summary": "AAPL volume spiked on Monday."})
+    result = {folder["folder"]: folder for folder in backend.caller.get("/notes").json["folders"]}
+    assert result.keys() == {str(backend.vault), str(other), str(backend.notes)}
+    assert result[str(backend.vault)] == {
+        "folder": str(backend.vault), "followed": True, "there": True, "files": 0, "read_at": None,
     }  # fmt: skip
-    assert (told[str(other)]["there"], told[str(other)]["followed"], told[str(other)]["files"]) == (False, False, 1)
-    assert told[str(house.notes)]["files"] == 1
-    assert told[str(house.notes)]["read_at"].startswith("2026-01-01")
+    assert (result[str(other)]["there"], result[str(other)]["followed"], result[str(other)]["files"]) == (
+        False,
+        False,
+        1,
+    )
+    assert result[str(backend.notes)]["files"] == 1
+    assert result[str(backend.notes)]["read_at"].startswith("2026-01-01")
 
 
 # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_memories_go_into_a_folder_and_edits_come_back(house: House) -> None:
-    house.caller.post("/memory/add", {"text": "We deploy with Fly.io", "kind": "policy", "tags": ["infra"]})
-    house.caller.post("/memory/add", {"text": "Ada prefers tabs", "kind": "preference"})
-    told = house.caller.post("/notes/export", {"folder": str(house.vault), "kind": "policy"})
-    assert told.json == {"folder": str(house.vault), "notes": 1, "written": 1, "removed": 0, "skipped": []}
-    [note] = house.vault.rglob("*.md")
+def test_export_writes_notes_and_index_reads_edits_back(backend: Backend) -> None:
+    backend.caller.post("/memory/add", {"text": "We deploy with Fly.io", "kind": "policy", "tags": ["infra"]})
+    backend.caller.post("/memory/add", {"text": "Ada prefers tabs", "kind": "preference"})
+    result = backend.caller.post("/notes/export", {"folder": str(backend.vault), "kind": "policy"})
+    assert result.json == {"folder": str(backend.vault), "notes": 1, "written": 1, "removed": 0, "skipped": []}
+    [note] = backend.vault.rglob("*.md")
     note.write_text(note.read_text().replace("Fly.io", "Render"))
-    read = house.caller.post("/notes/index", {"folder": str(house.vault)}).json
+    read = backend.caller.post("/notes/index", {"folder": str(backend.vault)}).json
     assert (read["added"], read["updated"]) == (0, 1)
-    assert house.caller.get("/memory/1").json["text"] == "We deploy with Render"
+    assert backend.caller.get("/memory/1").json["text"] == "We deploy with Render"
 
 
-def test_only_admins_read_and_write_the_folders_of_the_machine(house: House) -> None:
-    ada = house.key(name="ada", user="ada")
+def test_folder_endpoints_require_an_admin_key(backend: Backend) -> None:
+    ada = backend.key(name="ada", user="ada")
     for answer in (
         ada.get("/notes"),
-        ada.post("/notes/index", {"folder": str(house.vault)}),
-        ada.post("/notes/export", {"folder": str(house.vault)}),
+        ada.post("/notes/index", {"folder": str(backend.vault)}),
+        ada.post("/notes/export", {"folder": str(backend.vault)}),
     ):
-        assert refused(answer) == (403, "forbidden")
-    root = house.key(name="root", role="admin")
+        assert error_of(answer) == (403, "forbidden")
+    root = backend.key(name="root", role="admin")
     assert root.get("/notes").status == 200

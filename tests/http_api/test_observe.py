@@ -1,4 +1,4 @@
-"""The observational pathway: a dialogue that was watched is the team's, and its answer counts."""
+"""The /observe endpoint: observed dialogues become team memories, and the response counts as a statement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cofio.core import Keeper
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 from tests.http_api.caller import Caller
 from tests.http_api.conftest import Serve
-from tests.http_api.test_ingest import settled
+from tests.http_api.test_ingest import wait_until_processed
 
 SWITCHED = {
     "validated_intent": "Find out how we sign in.",
@@ -21,24 +21,28 @@ SWITCHED = {
 }
 
 
-def facts(*texts: str) -> str:
+def facts_reply(*texts: str) -> str:
     return json.dumps({"facts": [{"text": text, "category": "decision"} for text in texts]})
 
 
-def test_an_observation_is_acknowledged_at_once_and_becomes_the_teams(service: Caller) -> None:
-    answer = service.post("/observe", {**SWITCHED, "team": "web"})
-    assert (answer.status, answer.json["new"], answer.json["state"]) == (202, True, "pending")
-    assert settled(service, answer.json["id"])["state"] == "stored"
+def test_observation_returns_202_and_becomes_a_team_memory(service: Caller) -> None:
+    response = service.post("/observe", {**SWITCHED, "team": "web"})
+    assert (response.status, response.json["new"], response.json["state"]) == (202, True, "pending")
+    assert wait_until_processed(service, response.json["id"])["state"] == "stored"
     [memory] = service.get("/memories").json["memories"]
     assert memory["text"] == "Team switched from JWT to Clerk"
     assert (memory["visibility"], memory["session"], memory["agent"]) == ("team", "activity-7", "agent-1")
     assert (memory["team"], memory["method"], memory["entities"]) == ("web", "pattern", ["JWT", "Clerk"])
 
 
-def test_whoever_waits_gets_counts_and_the_method(service: Caller) -> None:
-    told = service.post("/observe", {**SWITCHED, "wait": True})
-    assert told.status == 200
-    assert (told.json["extracted_count"], told.json["stored_count"], told.json["method"]) == (1, 1, "pattern")
+def test_observe_with_wait_returns_counts_and_method(service: Caller) -> None:
+    response = service.post("/observe", {**SWITCHED, "wait": True})
+    assert response.status == 200
+    assert (response.json["extracted_count"], response.json["stored_count"], response.json["method"]) == (
+        1,
+        1,
+        "pattern",
+    )
     nothing = service.post("/observe", {"response": "Sounds good!", "wait": True}).json
     assert (nothing["extracted_count"], nothing["method"]) == (0, "none")
 
@@ -51,25 +55,25 @@ def test_whoever_waits_gets_counts_and_the_method(service: Caller) -> None:
         ("Our staging database runs on port 5433.", "Our staging database runs on port 5433"),
     ],
 )
-def test_what_was_answered_counts_like_the_users_own_words(service: Caller, response: str, fact: str) -> None:
+def test_facts_in_the_response_are_learned(service: Caller, response: str, fact: str) -> None:
     service.post("/observe", {"response": response, "wait": True})
     [memory] = service.get("/memories").json["memories"]
     assert fact in memory["text"]
     service.post("/capture", {"messages": [{"role": "assistant", "content": f"{response} Really."}], "wait": True})
-    assert service.get("/inbox/status").json["rejected"] == 1  # in a conversation an assistant's word is not enough
+    assert service.get("/inbox/status").json["rejected"] == 1  # in /capture an assistant message alone is not learned
 
 
-def test_what_was_meant_counts_too(service: Caller) -> None:
-    given = {"validated_intent": "I prefer tabs over spaces.", "response": "Tabs it is.", "wait": True}
-    assert service.post("/observe", given).json["actions"][0]["text"] == "User prefers tabs over spaces"
+def test_facts_in_the_validated_intent_are_learned(service: Caller) -> None:
+    arguments = {"validated_intent": "I prefer tabs over spaces.", "response": "Tabs it is.", "wait": True}
+    assert service.post("/observe", arguments).json["actions"][0]["text"] == "User prefers tabs over spaces"
 
 
-def test_the_model_reads_both_where_no_pattern_does(serve: Serve) -> None:
-    llm = ScriptedLLM([facts("Releases wait for Ann")])
+def test_llm_receives_intent_and_response_when_no_pattern_matches(serve: Serve) -> None:
+    llm = ScriptedLLM([facts_reply("Releases wait for Ann")])
     service = serve(llm=llm)
-    given = {"validated_intent": "Who signs off?", "response": "Ann has the last word there.", "wait": True}
-    told = service.post("/observe", given).json
-    assert (told["method"], told["stored_count"]) == ("llm", 1)
+    arguments = {"validated_intent": "Who signs off?", "response": "Ann has the last word there.", "wait": True}
+    body = service.post("/observe", arguments).json
+    assert (body["method"], body["stored_count"]) == ("llm", 1)
     [(_, asked, _)] = llm.calls
     assert "Who signs off?" in asked
     assert "Ann has the last word there." in asked
@@ -79,39 +83,39 @@ def test_the_model_reads_both_where_no_pattern_does(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("response", [SWITCHED["response"], "Sounds good!", "What do you think?"])
-def test_the_model_is_not_asked_for_what_needs_none(serve: Serve, response: str) -> None:
+def test_llm_is_not_called_when_not_needed(serve: Serve, response: str) -> None:
     llm = ScriptedLLM([])
     serve(llm=llm).post("/observe", {"response": response, "wait": True})
     assert llm.calls == []
 
 
 @pytest.mark.parametrize("name", ["dialogue", "turn"])
-def test_the_same_dialogue_is_taken_once(service: Caller, name: str) -> None:
+def test_repeated_dialogue_is_captured_once(service: Caller, name: str) -> None:
     first, again = (service.post("/observe", {**SWITCHED, name: "d1", "wait": True}).json for _ in range(2))
     assert (again["new"], again["id"]) == (False, first["id"])
     assert service.get("/inbox/status").json["captured"] == 1
 
 
-def test_a_dry_run_tells_what_would_be_learned(service: Caller) -> None:
-    told = service.post("/observe", {**SWITCHED, "dry_run": True}).json
-    assert [each["role"] for each in told["sentences"]] == ["user", "assistant"]
-    assert told["actions"][0]["action"] == "add"
+def test_dry_run_returns_decisions_without_capturing(service: Caller) -> None:
+    body = service.post("/observe", {**SWITCHED, "dry_run": True}).json
+    assert [sentence["role"] for sentence in body["sentences"]] == ["user", "assistant"]
+    assert body["actions"][0]["action"] == "add"
     assert service.get("/inbox/status").json["captured"] == 0
 
 
-def test_it_may_be_private(service: Caller) -> None:
+def test_visibility_can_be_private(service: Caller) -> None:
     service.post("/observe", {**SWITCHED, "visibility": "private", "wait": True})
     assert service.get("/memories").json["memories"][0]["visibility"] == "private"
 
 
-def test_secrets_are_not_kept(service: Caller) -> None:
+def test_secrets_are_redacted(service: Caller) -> None:
     secret = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
     item = service.post("/observe", {**SWITCHED, "validated_intent": f"Log in with {secret}", "wait": True}).json["id"]
     assert secret not in json.dumps(service.get(f"/inbox/{item}").json)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "body",
     [
         {},
         {"response": ""},
@@ -124,16 +128,16 @@ def test_secrets_are_not_kept(service: Caller) -> None:
         {"response": "x", "session": "s" * 2_000},
     ],
 )
-def test_what_cannot_be_taken_is_refused_and_captures_nothing(service: Caller, given: dict[str, Any]) -> None:
-    assert service.post("/observe", given).status in (400, 413)
+def test_invalid_observation_is_rejected(service: Caller, body: dict[str, Any]) -> None:
+    assert service.post("/observe", body).status in (400, 413)
     assert service.get("/inbox/status").json["captured"] == 0
 
 
-def test_the_library_observes_the_same() -> None:
+def test_library_observe_matches_the_endpoint() -> None:
     clock = FixedClock()
     with Keeper(MemoryStore(clock), HashEmbedder(), clock) as keeper:
-        told = keeper.observe("How do we sign in?", SWITCHED["response"], session="activity-7", turn="d1", wait=True)
-        assert (told.state, told.result["method"]) == ("stored", "pattern")
+        result = keeper.observe("How do we sign in?", SWITCHED["response"], session="activity-7", turn="d1", wait=True)
+        assert (result.state, result.result["method"]) == ("stored", "pattern")
         [memory] = keeper.list().memories
         assert (memory.text, memory.visibility, memory.session) == (
             "Team switched from JWT to Clerk", "team", "activity-7",

@@ -1,4 +1,4 @@
-"""The service as a running thing: many at once, busy, stopped, misconfigured, failing."""
+"""The HTTP server process: concurrency, failures, start-up and shutdown."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.http_api.caller import Caller
 from tests.http_api.conftest import Serve, serving
-from tests.llms.agents import CLAUDE, Program, Says
+from tests.llms.agents import CLAUDE, Program, ProgramOutput
 from tests.llms.test_agent_cli import is_alive, wait_until
 
 
 class GatedEmbedder(HashEmbedder):
-    """Embeds queries, and documents too when asked to, only once the gate is open."""
+    """Embedder that blocks queries, and optionally documents, until the gate is opened."""
 
     documents = False
 
@@ -53,7 +53,7 @@ class GatedEmbedder(HashEmbedder):
 
 
 class FailingEmbedder(HashEmbedder):
-    """Fails in a way that is chosen."""
+    """Embedder that raises the configured error."""
 
     error: Exception | None = None
 
@@ -63,54 +63,54 @@ class FailingEmbedder(HashEmbedder):
         return super().embed(texts, kind)
 
 
-def test_a_request_that_waits_for_an_agent_does_not_hold_up_the_stop(tmp_path: Path) -> None:
+def test_pending_llm_agent_call_does_not_delay_shutdown(tmp_path: Path) -> None:
     program = Program(CLAUDE, tmp_path / "bin")
-    program.says(Says(hang=True))
-    started = program.folder / "started.json"
+    program.says(ProgramOutput(hang=True))
+    marker = program.folder / "started.json"
     clock = FixedClock()
     store = MemoryStore(clock)
     llm = CircuitBreaker(MeteredLLM(program.make(timeout=600.0), store.llm_calls, Limits(), None))
     with ThreadPoolExecutor(1) as threads, Keeper(store, HashEmbedder(), clock, llm=llm) as keeper:
-        with serving(keeper) as url:  # which fails when the service is still there after 30 seconds
-            asked = threads.submit(Caller(url).post, "/memory/extract", {"messages": "User: use drizzle"})
-            wait_until(lambda: started.exists() and started.read_text("utf-8").endswith("}"))
-        for pid in json.loads(started.read_text("utf-8"))["pids"]:
+        with serving(keeper) as url:  # `serving` fails if the server is still running after 30 seconds
+            request = threads.submit(Caller(url).post, "/memory/extract", {"messages": "User: use drizzle"})
+            wait_until(lambda: marker.exists() and marker.read_text("utf-8").endswith("}"))
+        for pid in json.loads(marker.read_text("utf-8"))["pids"]:
             wait_until(lambda pid=pid: not is_alive(pid))
-        assert store.llm_calls.get(1).outcome == "interrupted"  # recorded before the store is closed
-        asked.exception(timeout=30.0)
+        assert store.llm_calls.get(1).outcome == "interrupted"  # the call was recorded before the store closed
+        request.exception(timeout=30.0)
 
 
-# ── many at once ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_eight_threads_add_and_search_and_nothing_is_lost(service: Caller) -> None:
+def test_eight_threads_add_and_search_without_losses(service: Caller) -> None:
     def work(thread: int) -> list[int]:
         statuses = []
-        for each in range(15):
-            text = f"Service {thread}x{each} listens on port {10_000 + 100 * thread + each}."
+        for index in range(15):
+            text = f"Service {thread}x{index} listens on port {10_000 + 100 * thread + index}."
             statuses.append(service.post("/memory/add", {"text": text}).status)
             statuses.append(service.post("/search", {"query": text, "k": 3}).status)
         return statuses
 
     with ThreadPoolExecutor(8) as threads:
-        answers = [status for each in threads.map(work, range(8)) for status in each]
-    assert set(answers) == {200, 201}
-    assert answers.count(201) == 8 * 15
+        responses = [status for item in threads.map(work, range(8)) for status in item]
+    assert set(responses) == {200, 201}
+    assert responses.count(201) == 8 * 15
     assert service.get("/health").json["memories"] == 8 * 15
     assert service.get("/memories", limit=1000).json["total"] == 8 * 15
     assert service.get("/stats").json["changesets"] == 8 * 15
 
 
-def test_the_same_fact_from_eight_threads_is_one_memory(service: Caller) -> None:
+def test_duplicate_adds_from_eight_threads_create_one_memory(service: Caller) -> None:
     with ThreadPoolExecutor(8) as threads:
-        sent = [threads.submit(service.post, "/memory/add", {"text": "We deploy on Fridays."}) for _ in range(24)]
-        answers = [each.result().json["action"] for each in sent]
-    assert sorted(set(answers)) == ["add", "noop"]
-    assert answers.count("add") == 1
+        futures = [threads.submit(service.post, "/memory/add", {"text": "We deploy on Fridays."}) for _ in range(24)]
+        actions = [future.result().json["action"] for future in futures]
+    assert sorted(set(actions)) == ["add", "noop"]
+    assert actions.count("add") == 1
     assert service.get("/memories").json["memories"][0]["occurrences"] == 24
 
 
-def test_health_answers_while_every_worker_is_busy(serve: Serve) -> None:
+def test_health_responds_while_all_workers_are_busy(serve: Serve) -> None:
     embedder = GatedEmbedder()
     service = serve(embedder)
     service.post("/memory/add", {"text": "We deploy on Fridays."})
@@ -120,18 +120,18 @@ def test_health_answers_while_every_worker_is_busy(serve: Serve) -> None:
             sent = [threads.submit(service.post, "/memory/is-novel", {"text": "deploy"}) for _ in range(WORKERS + 8)]
             for _ in range(WORKERS):
                 assert embedder.waiting.acquire(timeout=60)
-            assert not any(each.done() for each in sent)
+            assert not any(item.done() for item in sent)
             for _ in range(5):
                 assert service.get("/health").json["memories"] == 1
             assert service.get("/metrics").status == 200
             assert service.get("/docs").status == 200
-            assert not any(each.done() for each in sent)
+            assert not any(item.done() for item in sent)
         finally:
             embedder.gate.set()
-        assert [each.result().status for each in sent] == [200] * (WORKERS + 8)
+        assert [item.result().status for item in sent] == [200] * (WORKERS + 8)
 
 
-def test_writes_are_not_starved_by_searches(serve: Serve) -> None:
+def test_searches_do_not_starve_writes(serve: Serve) -> None:
     embedder = GatedEmbedder()
     service = serve(embedder)
     memory_id = service.post("/memory/add", {"text": "We deploy on Fridays."}).json["id"]
@@ -140,39 +140,39 @@ def test_writes_are_not_starved_by_searches(serve: Serve) -> None:
             sent = [threads.submit(service.post, "/search", {"query": "deploy"}) for _ in range(WORKERS + 8)]
             assert embedder.waiting.acquire(timeout=60)
             assert service.patch(f"/memory/{memory_id}", {"pinned": True}).status == 200
-            assert not any(each.done() for each in sent)
+            assert not any(item.done() for item in sent)
         finally:
             embedder.gate.set()
-        assert [each.result().status for each in sent] == [200] * (WORKERS + 8)
+        assert [item.result().status for item in sent] == [200] * (WORKERS + 8)
 
 
-def test_health_answers_while_another_process_holds_the_store(serve: Serve, tmp_path: Path) -> None:
+def test_health_responds_while_another_process_locks_the_store(serve: Serve, tmp_path: Path) -> None:
     service = serve()
     service.post("/memory/add", {"text": "We deploy on Fridays."})
     assert service.get("/health").json["memories"] == 1
     other = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
     try:
         other.execute("BEGIN IMMEDIATE")
-        service.post("/search", {"query": "deploy"})  # leaves a retrieval to be written
-        began = time.monotonic()
+        service.post("/search", {"query": "deploy"})  # leaves a pending retrieval record
+        start_time = time.monotonic()
         assert service.get("/health").json["memories"] == 1
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - start_time < 10
     finally:
         other.execute("ROLLBACK")
         other.close()
 
 
-# ── failing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── errors ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_unexpected_error_is_logged_and_leaks_nothing(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+def test_unexpected_error_is_logged_and_not_disclosed(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     embedder = FailingEmbedder()
     service = serve(embedder)
     embedder.error = RuntimeError("the secret detail")
-    answer = service.post("/search", {"query": "my private question"})
-    assert (answer.status, answer.error["code"]) == (500, "error")
-    assert answer.error["message"] == "An internal error occurred in cofio."
-    assert b"secret" not in answer.body
+    response = service.post("/search", {"query": "my private question"})
+    assert (response.status, response.error["code"]) == (500, "error")
+    assert response.error["message"] == "An internal error occurred in cofio."
+    assert b"secret" not in response.body
     assert "the secret detail" in caplog.text
     assert "my private question" not in caplog.text
     embedder.error = None
@@ -188,28 +188,28 @@ def test_an_unexpected_error_is_logged_and_leaks_nothing(serve: Serve, caplog: p
         (Misconfigured("There is no model.", "Get one."), 500, "misconfigured"),
     ],
 )
-def test_errors_of_ours_keep_their_words(serve: Serve, error: Exception, status: int, code: str) -> None:
+def test_cofio_errors_keep_their_message_and_status(serve: Serve, error: Exception, status: int, code: str) -> None:
     embedder = FailingEmbedder()
     service = serve(embedder)
     embedder.error = error
-    answer = service.post("/memory/add", {"text": "x"})
-    assert (answer.status, answer.error["code"]) == (status, code)
-    assert answer.headers.get("retry-after") == ("1" if code == "store_busy" else None)
+    response = service.post("/memory/add", {"text": "x"})
+    assert (response.status, response.error["code"]) == (status, code)
+    assert response.headers.get("retry-after") == ("1" if code == "store_busy" else None)
 
 
-def test_another_embedder_is_a_conflict(serve: Serve) -> None:
+def test_embedder_mismatch_returns_409(serve: Serve) -> None:
     serve(HashEmbedder(64)).post("/memory/add", {"text": "We deploy on Fridays."})
     answer = serve(HashEmbedder(128)).post("/search", {"query": "x"})
     assert (answer.status, answer.error["code"]) == (409, "embedder_mismatch")
     assert "reembed" in answer.error["hint"]
 
 
-def test_each_request_is_one_line_in_the_log(service: Caller, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_request_is_logged_in_one_line(service: Caller, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "cofio.server.http")
     service.post("/search", {"query": "my private question"}, {"X-API-Key": "my key"})
     service.get("/memory/7")
     service.get("/health")
-    deadline = time.monotonic() + 30  # a line is written once its answer is on the way
+    deadline = time.monotonic() + 30  # the line is written after the response has started
     while len(lines := [record.getMessage() for record in caplog.records if record.name == "cofio.server.http"]) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -219,14 +219,14 @@ def test_each_request_is_one_line_in_the_log(service: Caller, caplog: pytest.Log
     assert "my" not in caplog.text
 
 
-def test_a_caller_that_hangs_up_harms_nobody(service: Caller) -> None:
+def test_client_disconnect_does_not_affect_the_service(service: Caller) -> None:
     for _ in range(5):
-        with socket.create_connection((service.host, service.port)) as wire:
-            wire.sendall(b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        with socket.create_connection((service.host, service.port)) as connection:
+            connection.sendall(b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
     assert service.get("/health").status == 200
 
 
-# ── starting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── start-up ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -236,29 +236,29 @@ def keeper_in_memory() -> Keeper:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-def test_without_a_key_only_this_machine_is_served(keeper_in_memory: Keeper, host: str) -> None:
+def test_service_on_all_interfaces_requires_an_api_key(keeper_in_memory: Keeper, host: str) -> None:
     with pytest.raises(Misconfigured, match="COFIO_API_KEY"):
         HttpServer(keeper_in_memory, Settings(host=host, port=0))
 
 
-def test_a_port_that_is_taken_is_told(keeper_in_memory: Keeper) -> None:
+def test_port_in_use_raises_error(keeper_in_memory: Keeper) -> None:
     with serving(keeper_in_memory) as url, pytest.raises(Misconfigured, match="COFIO_PORT"):
         HttpServer(keeper_in_memory, Settings(port=int(url.rpartition(":")[2])))
 
 
-def test_a_host_that_does_not_exist_is_told(keeper_in_memory: Keeper) -> None:
+def test_unknown_host_raises_error(keeper_in_memory: Keeper) -> None:
     with pytest.raises(Misconfigured, match="COFIO_HOST"):
         HttpServer(keeper_in_memory, Settings(host="no such host", port=0))
 
 
-def test_a_log_level_that_does_not_exist_is_told_and_the_keeper_closed(keeper_in_memory: Keeper) -> None:
+def test_invalid_log_level_raises_error_and_closes_the_keeper(keeper_in_memory: Keeper) -> None:
     with pytest.raises(Misconfigured, match="log_level"):
         serving_module.run(keeper_in_memory, Settings(port=0, log_level="loud"))
     with pytest.raises(StoreError):
         keeper_in_memory.stats()
 
 
-def test_the_service_listens_on_ipv6_too(keeper_in_memory: Keeper) -> None:
+def test_service_listens_on_ipv6(keeper_in_memory: Keeper) -> None:
     try:
         socket.socket(socket.AF_INET6).close()
         with serving(keeper_in_memory, host="::1") as url:
@@ -268,13 +268,13 @@ def test_the_service_listens_on_ipv6_too(keeper_in_memory: Keeper) -> None:
         pytest.skip("there is no IPv6 here")
 
 
-def test_localhost_means_127_0_0_1(keeper_in_memory: Keeper) -> None:
+def test_localhost_binds_to_127_0_0_1(keeper_in_memory: Keeper) -> None:
     with serving(keeper_in_memory, host="localhost") as url:
         assert url.startswith("http://127.0.0.1:")
         assert Caller(url).get("/health", {"Host": "localhost"}).status == 200
 
 
-# ── stopping ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── shutdown ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _SLOW_SERVICE = """
 import sys, time
@@ -301,8 +301,8 @@ except Exception as error:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_stop_lets_a_request_finish_and_closes_the_store(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_shutdown_finishes_requests_and_closes_the_store(tmp_path: Path, signal_number: signal.Signals) -> None:
     path = tmp_path / "cofio.db"
     command = [sys.executable, "-c", _SLOW_SERVICE, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -311,7 +311,7 @@ def test_a_stop_lets_a_request_finish_and_closes_the_store(tmp_path: Path, numbe
         with ThreadPoolExecutor(1) as thread:
             sent = thread.submit(service.post, "/memory/add", {"text": "We deploy on Fridays."})
             assert process.stdout.readline() == "embedding\n"
-            os.kill(process.pid, number)
+            os.kill(process.pid, signal_number)
             assert sent.result(60).status == 201
         out, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
@@ -323,19 +323,19 @@ def test_a_stop_lets_a_request_finish_and_closes_the_store(tmp_path: Path, numbe
     connection.close()
 
 
-def test_an_idle_connection_does_not_hold_up_a_stop(keeper_in_memory: Keeper) -> None:
-    began = time.monotonic()
+def test_idle_connection_does_not_delay_shutdown(keeper_in_memory: Keeper) -> None:
+    start_time = time.monotonic()
     with serving(keeper_in_memory) as url:
         caller = Caller(url)
         wire = socket.create_connection((caller.host, caller.port))
         caller.get("/health")
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - start_time < 60
     wire.close()
     with pytest.raises(OSError):
         caller.get("/health")
 
 
-AT_ONCE = """
+_CONCURRENT_REQUESTS = """
 import sys, threading
 from pathlib import Path
 from cofio.server.http import decoding as reading
@@ -368,8 +368,8 @@ for takes in {route.request for route in ROUTES if route.request}:
 """
 
 
-def test_the_first_requests_of_a_kind_may_come_at_the_same_moment(tmp_path: Path) -> None:
-    """msgspec is not ready for that by itself: the process would be gone."""
-    command = [sys.executable, "-c", AT_ONCE, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_first_requests_of_a_type_may_be_concurrent(tmp_path: Path) -> None:
+    """Without a lock, msgspec crashes the process here."""
+    command = [sys.executable, "-c", _CONCURRENT_REQUESTS, str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, check=False, timeout=120, text=True)
+    assert (result.returncode, result.stderr) == (0, "")

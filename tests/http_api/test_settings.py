@@ -1,4 +1,4 @@
-"""The service about itself: its settings with where each comes from, and the doctor. No secret leaves it."""
+"""Settings and doctor endpoints. Secrets are never returned."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from tests.http_api.caller import Caller
 from tests.http_api.conftest import serving
 
 
-class Silent(HashEmbedder):
-    """An embedder whose provider is down."""
+class UnavailableEmbedder(HashEmbedder):
+    """Embedder whose provider does not respond."""
 
     def embed(self, texts: Sequence[str], role: Any) -> Any:
         raise Unavailable("The provider does not answer.", "Try again in a moment.")
 
 
-SECRETS = [each.name for each in settable() if each.metadata["secret"]]
-URLS = [each.name for each in settable() if each.name.endswith("url")]
+SECRETS = [setting.name for setting in settable() if setting.metadata["secret"]]
+URLS = [setting.name for setting in settable() if setting.name.endswith("url")]
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that nothing of this machine tells of."""
+    """Return a home folder isolated from this machine's environment."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -56,122 +56,122 @@ Start = Callable[..., Caller]
 
 @pytest.fixture
 def start(home: Path) -> Iterator[Start]:
-    """Serves with these settings; the store is in the home."""
+    """Yield a function that serves with the given settings and a store in the home folder."""
     with ExitStack() as stack:
 
-        def started(known: Settings, embedder: Any = None, doctor: Doctor | None = None) -> Caller:
+        def start_service(loaded_settings: Settings, embedder: Any = None, doctor: Doctor | None = None) -> Caller:
             clock = FixedClock()
             keeper = Keeper(SqliteStore(home / "cofio.db", clock), embedder or HashEmbedder(), clock)
-            given = {each.name: getattr(known, each.name) for each in settable()}
-            origins = {**known.origins, "port": "flag"}
+            values = {setting.name: getattr(loaded_settings, setting.name) for setting in settable()}
+            origins = {**loaded_settings.origins, "port": "flag"}
             stack.enter_context(keeper)
-            url = stack.enter_context(serving(keeper, doctor=doctor, **{**given, "port": 0, "origins": origins}))
-            return Caller(url, {"X-API-Key": known.api_key} if known.api_key else {})
+            url = stack.enter_context(serving(keeper, doctor=doctor, **{**values, "port": 0, "origins": origins}))
+            return Caller(url, {"X-API-Key": loaded_settings.api_key} if loaded_settings.api_key else {})
 
-        yield started
+        yield start_service
 
 
-def told(service: Caller) -> dict[str, dict[str, Any]]:
-    return {each["name"]: each for each in service.get("/settings").json["settings"]}
+def settings_by_name(service: Caller) -> dict[str, dict[str, Any]]:
+    return {setting["name"]: setting for setting in service.get("/settings").json["settings"]}
 
 
 # ── settings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_setting_is_in_one_group() -> None:
+def test_every_setting_is_in_exactly_one_group() -> None:
     grouped = [name for names in GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted(each.name for each in settable())
+    assert sorted(grouped) == sorted(setting.name for setting in settable())
     assert len(grouped) == len(set(grouped))
 
 
-def test_every_setting_is_told_with_its_value_and_where_that_comes_from(
-    home: Path, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_are_listed_with_value_and_origin(home: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     write(home, "inbox_days", "7")
     write(home, "maintenance_enabled", "true")
     monkeypatch.setenv("EXTRACT_TIMEOUT", "12.5")
     service = start(Settings.load({"home": home, "recall_min_score": 0.5}))
-    answer = service.get("/settings").json
-    assert (answer["file"], answer["there"], answer["problem"]) == (str(home / "config.toml"), True, "")
-    known = told(service)
+    body = service.get("/settings").json
+    assert (body["file"], body["there"], body["problem"]) == (str(home / "config.toml"), True, "")
+    known = settings_by_name(service)
     assert len(known) == len(settable())
-    found = {name: (known[name]["value"], known[name]["origin"]) for name in known}
-    assert found["inbox_days"] == (7, str(home / "config.toml"))
-    assert found["maintenance_enabled"] == (True, str(home / "config.toml"))
-    assert found["extract_timeout"] == (12.5, "EXTRACT_TIMEOUT")
-    assert found["recall_min_score"] == (0.5, "flag")
-    assert found["hook_recall_timeout_ms"] == (800, "default")
+    results = {name: (known[name]["value"], known[name]["origin"]) for name in known}
+    assert results["inbox_days"] == (7, str(home / "config.toml"))
+    assert results["maintenance_enabled"] == (True, str(home / "config.toml"))
+    assert results["extract_timeout"] == (12.5, "EXTRACT_TIMEOUT")
+    assert results["recall_min_score"] == (0.5, "flag")
+    assert results["hook_recall_timeout_ms"] == (800, "default")
     assert known["inbox_days"] | {"says": ""} == {
         "name": "inbox_days", "group": "Learning", "variables": ["COFIO_INBOX_DAYS"], "says": "", "value": 7,
         "default": 30, "origin": str(home / "config.toml"), "secret": False, "line": "inbox_days = 7", "waits": False,
     }  # fmt: skip
     assert known["maintenance_enabled"]["line"] == "maintenance_enabled = true"
     assert known["store"]["line"] == f'store = "sqlite://{home / "cofio.db"}"'
-    assert known["home"]["line"] == ""  # the file is in it
+    assert known["home"]["line"] == ""  # the file contains it
 
 
-def test_every_line_can_stand_in_the_file(home: Path, start: Start) -> None:
-    lines = [each["line"] for each in told(start(Settings.load({"home": home}))).values() if each["line"]]
+def test_displayed_lines_are_valid_in_the_config_file(home: Path, start: Start) -> None:
+    lines = [item["line"] for item in settings_by_name(start(Settings.load({"home": home}))).values() if item["line"]]
     (home / "config.toml").write_text("\n".join(lines), encoding="utf-8")
-    written = Settings.load({"home": home})
-    plain = [each.name for each in settable() if not each.metadata["secret"]]
+    content = Settings.load({"home": home})
+    plain = [setting.name for setting in settable() if not setting.metadata["secret"]]
     before = Settings.load({"home": home}, {})
-    assert [getattr(written, name) for name in plain] == [getattr(before, name) for name in plain]
+    assert [getattr(content, name) for name in plain] == [getattr(before, name) for name in plain]
 
 
-def test_a_flag_that_says_what_holds_anyway_is_not_where_it_comes_from(home: Path, start: Start) -> None:
+def test_flag_with_the_effective_value_is_not_the_origin(home: Path, start: Start) -> None:
     write(home, "log_level", "warning")
     flags = {"home": home, "host": "127.0.0.1", "log_level": "warning", "inbox_days": 3}  # as `cofio up` passes them on
-    known = told(start(Settings.load(flags)))
+    known = settings_by_name(start(Settings.load(flags)))
     assert known["host"]["origin"] == "default"
-    assert known["home"]["origin"] == "default"  # it is ~/.cofio
+    assert known["home"]["origin"] == "default"  # it equals ~/.cofio
     assert known["log_level"]["origin"] == str(home / "config.toml")
     assert (known["inbox_days"]["origin"], known["inbox_days"]["waits"]) == ("flag", False)
 
 
-def test_what_was_written_since_the_start_waits_for_the_next(home: Path, start: Start) -> None:
+def test_setting_changed_since_start_is_marked_as_waiting(home: Path, start: Start) -> None:
     service = start(Settings.load({"home": home}))
-    assert not any(each["waits"] for each in told(service).values())
+    assert not any(item["waits"] for item in settings_by_name(service).values())
     write(home, "inbox_days", "3")
     write(home, "anthropic_key", "sk-written-later")
-    known = told(service)
+    known = settings_by_name(service)
     assert {name for name in known if known[name]["waits"]} == {"inbox_days", "anthropic_key"}
-    assert known["inbox_days"]["value"] == 30  # in force still
+    assert known["inbox_days"]["value"] == 30  # still in effect
     assert "sk-written-later" not in service.get("/settings").body.decode()
 
 
-def test_a_file_that_cannot_be_read_any_more_is_told_without_its_words(home: Path, start: Start) -> None:
+def test_invalid_config_file_is_reported_without_its_content(home: Path, start: Start) -> None:
     service = start(Settings.load({"home": home}))
-    (home / "config.toml").write_text("anthropic_key = 4711471147114711", encoding="utf-8")  # a number is no text
-    answer = service.get("/settings")
-    assert "would not start" in answer.json["problem"]
-    assert "4711471147114711" not in answer.body.decode()
-    assert not any(each["waits"] for each in answer.json["settings"])
+    (home / "config.toml").write_text(
+        "anthropic_key = 4711471147114711", encoding="utf-8"
+    )  # a number where text is expected
+    response = service.get("/settings")
+    assert "would not start" in response.json["problem"]
+    assert "4711471147114711" not in response.body.decode()
+    assert not any(setting["waits"] for setting in response.json["settings"])
 
 
 @pytest.mark.parametrize("name", SECRETS)
-@pytest.mark.parametrize("way", ["flag", "file", "variable"])
-def test_no_secret_of_any_setting_is_ever_told(
-    home: Path, start: Start, monkeypatch: pytest.MonkeyPatch, name: str, way: str
+@pytest.mark.parametrize("origin", ["flag", "file", "variable"])
+def test_secret_settings_are_never_returned(
+    home: Path, start: Start, monkeypatch: pytest.MonkeyPatch, name: str, origin: str
 ) -> None:
     secret = f"hush-{name}-7f3a"
-    if way == "file":
+    if origin == "file":
         write(home, name, secret)
-    if way == "variable":
-        field = next(each for each in settable() if each.name == name)
+    if origin == "variable":
+        field = next(setting for setting in settable() if setting.name == name)
         monkeypatch.setenv(field.metadata["variables"][0], secret)
-    service = start(Settings.load({"home": home, **({name: secret} if way == "flag" else {})}))
-    answer = service.get("/settings")
-    assert secret not in answer.body.decode()
-    assert secret[:8] not in json.dumps(answer.json)
-    [found] = [each for each in answer.json["settings"] if each["name"] == name]
+    service = start(Settings.load({"home": home, **({name: secret} if origin == "flag" else {})}))
+    response = service.get("/settings")
+    assert secret not in response.body.decode()
+    assert secret[:8] not in json.dumps(response.json)
+    [found] = [setting for setting in response.json["settings"] if setting["name"] == name]
     assert (found["value"], found["line"]) == ("set", f'{name} = "..."')
     unset = set(SECRETS) - {name, "extract_key", "chat_upstream_key", "embedder_key", "openai_key"}
-    assert {told(service)[each]["value"] for each in unset} == {"not set"}
+    assert {settings_by_name(service)[item]["value"] for item in unset} == {"not set"}
 
 
 @pytest.mark.parametrize("name", ["store", *URLS])
-def test_a_password_in_an_address_is_not_told(home: Path, name: str) -> None:
+def test_password_in_url_is_masked(home: Path, name: str) -> None:
     scheme = "postgresql" if name == "store" else "https"
     for address in (
         f"{scheme}://ada:hush-7f3a@db.example/cofio",
@@ -186,96 +186,98 @@ def test_a_password_in_an_address_is_not_told(home: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["https://db.example/v1?key=hush@7f3a", "https://ada:hush?7f3a@db.example/v1"])
-def test_where_nobody_can_tell_a_key_from_a_host_neither_is_told(home: Path, address: str) -> None:
-    shown = Settings.load({"home": home, "extract_url": address}).shown("extract_url")
-    assert shown == f"https://{'•' * 8}"
+def test_ambiguous_url_is_masked_completely(home: Path, address: str) -> None:
+    output = Settings.load({"home": home, "extract_url": address}).shown("extract_url")
+    assert output == f"https://{'•' * 8}"
 
 
-def test_an_address_without_a_password_is_told_as_it_is(home: Path) -> None:
+def test_url_without_password_is_shown(home: Path) -> None:
     known = Settings.load({"home": home, "extract_url": "https://models.example:8443/v1"})
     assert known.shown("extract_url") == "https://models.example:8443/v1"
 
 
-def test_settings_that_a_program_made_are_told_as_they_are(tmp_path: Path) -> None:
+def test_settings_built_in_code_have_default_origin(tmp_path: Path) -> None:
     desk: Any = type("Desk", (), {"settings": Settings(home=tmp_path, port=1)})
     answer = show_settings(desk, None, None)  # type: ignore[arg-type]
-    assert {each["origin"] for each in answer["settings"]} == {"default"}
-    assert not any(each["waits"] for each in answer["settings"])
+    assert {setting["origin"] for setting in answer["settings"]} == {"default"}
+    assert not any(setting["waits"] for setting in answer["settings"])
 
 
-# ── the doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def looking(home: Path) -> Doctor:
+def doctor_for(home: Path) -> Doctor:
     known = Settings.load({"home": home})
     return lambda service, clients: doctor.check_in_process(known, service, clients=clients)
 
 
-def checked(service: Caller, **query: str) -> dict[str, dict[str, str]]:
-    answer = service.get("/doctor", **query)
-    assert answer.status == 200
-    return {each["name"]: each for each in answer.json["checks"]}
+def checks_by_name(service: Caller, **query: str) -> dict[str, dict[str, str]]:
+    response = service.get("/doctor", **query)
+    assert response.status == 200
+    return {check["name"]: check for check in response.json["checks"]}
 
 
-def test_the_doctor_looks_at_the_service_from_within(home: Path, start: Start) -> None:
+def test_doctor_checks_the_service_in_process(home: Path, start: Start) -> None:
     (Path.home() / ".claude").mkdir()
-    service = start(Settings.load({"home": home}), doctor=looking(home))
+    service = start(Settings.load({"home": home}), doctor=doctor_for(home))
     service.post("/memory/add", {"text": "We deploy on Fridays, after lunch."})
-    found = checked(service)
-    assert list(found) == [
+    results = checks_by_name(service)
+    assert list(results) == [
         "versions", "home", "config", "launcher", "service", "store", "embedder", "judge", "model", "inbox",
         "claude-code",
     ]  # fmt: skip
-    states = {name: each["state"] for name, each in found.items()}
+    states = {name: each["state"] for name, each in results.items()}
     assert states.pop("launcher") == "wrong"  # nobody has written it here
     assert states.pop("claude-code") == "warning"
     assert set(states.values()) == {"ok"}
-    assert "1 memory" in found["store"]["says"]
+    assert "1 memory" in results["store"]["says"]
     service.delete("/memory/1")
-    assert checked(service)["store"]["state"] == "ok"  # what is archived is no trouble
+    assert checks_by_name(service)["store"]["state"] == "ok"  # what is archived is no trouble
     service.post("/memory/1/restore")
-    assert "`cofio install claude-code`" in found["claude-code"]["hint"]
-    assert {each["hint"] for each in found.values() if each["state"] == "ok"} == {""}
+    assert "`cofio install claude-code`" in results["claude-code"]["hint"]
+    assert {item["hint"] for item in results.values() if item["state"] == "ok"} == {""}
     assert service.get("/memories").json["total"] == 1  # no proof has left its words
     assert service.get("/changes").json["changesets"][0]["id"] == 3
 
 
-def test_the_doctor_looks_at_the_clients_alone(home: Path, start: Start) -> None:
+def test_doctor_checks_clients_only_on_request(home: Path, start: Start) -> None:
     (Path.home() / ".cursor").mkdir()
-    service = start(Settings.load({"home": home}), embedder=Silent(), doctor=looking(home))
-    assert list(checked(service, about="clients")) == ["cursor"]
+    service = start(Settings.load({"home": home}), embedder=UnavailableEmbedder(), doctor=doctor_for(home))
+    assert list(checks_by_name(service, about="clients")) == ["cursor"]
     assert service.get("/doctor", about="everybody").status == 400
 
 
-def test_memories_without_a_vector_are_told(home: Path, start: Start) -> None:
-    service = start(Settings.load({"home": home}), doctor=looking(home))
+def test_doctor_reports_memories_without_vectors(home: Path, start: Start) -> None:
+    service = start(Settings.load({"home": home}), doctor=doctor_for(home))
     service.post("/memory/add", {"text": "We deploy on Fridays, after lunch."})
     with sqlite3.connect(home / "cofio.db") as store:
         store.execute("DELETE FROM vectors")
     store.close()
-    found = checked(service)["store"]
-    assert (found["state"], found["says"]) == (
+    results = checks_by_name(service)["store"]
+    assert (results["state"], results["says"]) == (
         "warning", "1 memory has no vector and can be found by words only."
     )  # fmt: skip
-    assert "cofio reembed --missing" in found["hint"]
+    assert "cofio reembed --missing" in results["hint"]
 
 
-def test_an_embedder_that_fails_is_told(home: Path, start: Start) -> None:
-    found = checked(start(Settings.load({"home": home}), embedder=Silent(), doctor=looking(home)))
-    assert (found["embedder"]["state"], bool(found["embedder"]["hint"])) == ("wrong", True)
+def test_doctor_reports_failing_embedder(home: Path, start: Start) -> None:
+    results = checks_by_name(
+        start(Settings.load({"home": home}), embedder=UnavailableEmbedder(), doctor=doctor_for(home))
+    )
+    assert (results["embedder"]["state"], bool(results["embedder"]["hint"])) == ("wrong", True)
 
 
-def test_a_service_without_a_doctor_says_so(home: Path, start: Start) -> None:
+def test_service_without_doctor_returns_501(home: Path, start: Start) -> None:
     answer = start(Settings.load({"home": home})).get("/doctor")
     assert (answer.status, answer.error["code"]) == (501, "not_configured")
 
 
-def test_the_doctor_is_for_admins_of_this_machine_alone(home: Path) -> None:
+def test_doctor_requires_a_local_admin(home: Path) -> None:
     clock = FixedClock()
-    asked = []
+    requests = []
 
     def look(_service: object, _clients: bool) -> list[Check]:
-        asked.append(1)
+        requests.append(1)
         return []
 
     with Keeper(SqliteStore(home / "cofio.db", clock), HashEmbedder(), clock) as keeper:
@@ -283,15 +285,15 @@ def test_the_doctor_is_for_admins_of_this_machine_alone(home: Path) -> None:
         _, ada = keeper.create_key(Grant(name="ada", user="ada"))
         with serving(keeper, doctor=look, host="0.0.0.0", allowed_hosts="elsewhere") as url:
             for path in ("/doctor", "/settings"):
-                assert Caller(url).having(ada).get(path).status == 403
+                assert Caller(url).with_key(ada).get(path).status == 403
                 assert Caller(url).get(path).status == 401
-            assert asked == []
-            assert Caller(url).having(root).get("/doctor").json == {"checks": []}
-            proxied = Caller(url).having(root).get("/doctor", {"X-Forwarded-For": "203.0.113.9"})
+            assert requests == []
+            assert Caller(url).with_key(root).get("/doctor").json == {"checks": []}
+            proxied = Caller(url).with_key(root).get("/doctor", {"X-Forwarded-For": "203.0.113.9"})
             assert proxied.status == 403  # a proxy beside us asks for somebody elsewhere
-            assert Caller(url).having(root).get("/settings").status == 200
+            assert Caller(url).with_key(root).get("/settings").status == 200
     desk: Any = type("Desk", (), {"doctor": staticmethod(look)})
     with pytest.raises(Forbidden, match="own machine only") as refusal:
         examine(desk, DoctorRequest(), RequestContext(by="page", auth="ok"))
     assert "cofio doctor" in refusal.value.hint
-    assert asked == [1]
+    assert requests == [1]

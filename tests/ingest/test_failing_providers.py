@@ -28,7 +28,7 @@ from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.embedders.wire import Seen
-from tests.llms.agents import CLAUDE, CODEX, Agent, Program, Says, claude_failure, codex_failure
+from tests.llms.agents import CLAUDE, CODEX, Agent, Program, ProgramOutput, claude_failure, codex_failure
 from tests.llms.wire import ANTHROPIC, OLLAMA, OPENAI, Dialect, Reply, Wire
 
 SAID = "User: Our team decided to adopt microservices for scalability"  # no pattern matches it, so the LLM is called
@@ -147,25 +147,25 @@ class Command:
         recorded = {"logged out": "logged out", "limited": "over quota", "overloaded": "busy"}
         replies = {
             "refused": failing("API Error: Unable to connect to API (ConnectionRefused): error sending request", None),
-            "slow": Says(hang=True),
+            "slow": ProgramOutput(hang=True),
             "limited for an hour": failing("429 Too Many Requests: You've hit your session limit, resets 4pm", 429),
             "out of quota": failing("429 You've hit your usage limit. Upgrade your plan or try again later.", 429),
             "broken": failing("API Error: status 500 Internal server error", 500),
-            "invalid JSON": Says('{"type": "resu', 0),
-            "empty": Says("", 0),
-            "web page": Says(PAGE.decode(), 0),
-            "nonsense": Says(self.agent.reply("Sure, I would love to help!", False)),
-            "silence": Says(self.agent.reply("", False)),
+            "invalid JSON": ProgramOutput('{"type": "resu', 0),
+            "empty": ProgramOutput("", 0),
+            "web page": ProgramOutput(PAGE.decode(), 0),
+            "nonsense": ProgramOutput(self.agent.reply("Sure, I would love to help!", False)),
+            "silence": ProgramOutput(self.agent.reply("", False)),
         }
         reply = self.agent.failures[recorded[failure]] if failure in recorded else replies[failure]
         status = self.agent.logged_out if failure == "logged out" else None
         self.program.says(reply, status=status)
 
     def recover(self) -> None:
-        self.program.says(Says(self.agent.reply(FACTS, False)))
+        self.program.says(ProgramOutput(self.agent.reply(FACTS, False)))
 
 
-def _codex_failure(message: str, status: int | None) -> Says:
+def _codex_failure(message: str, status: int | None) -> ProgramOutput:
     return codex_failure(f"unexpected status {status}: {message}" if status else message)
 
 

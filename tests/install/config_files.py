@@ -1,4 +1,5 @@
-"""Files as people write them: JSON with comments and odd spacing, TOML with every kind of value."""
+"""Hypothesis strategies for hand-written config files: JSON with comments and odd spacing, TOML with all kinds of
+values."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=8)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=8)
 NAMES = st.sampled_from(["hooks", "Stop", "env", "model", "a b", "é", "permissions", "x"])
-SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-(10**6), 10**6), WORDS)
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-(10**6), 10**6), TEXTS)
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)),
@@ -19,11 +20,11 @@ VALUES = st.recursive(
 
 @st.composite
 def jsonc(draw: st.DrawFn, values: st.SearchStrategy[Any] = VALUES) -> str:
-    """A JSON text of an object, with comments, trailing commas, JSON5's quotes and any spacing."""
+    """Return JSON text of an object with comments, trailing commas, JSON5 quotes and random spacing."""
     newline = draw(st.sampled_from(["\n", "\r\n"]))
     root = draw(st.dictionaries(NAMES, values, max_size=4))
     mark = draw(st.sampled_from(["", "", "\ufeff"]))
-    return mark + _gap(draw, newline) + _written(draw, root, newline) + _gap(draw, newline)
+    return mark + _gap(draw, newline) + _encode(draw, root, newline) + _gap(draw, newline)
 
 
 def _gap(draw: st.DrawFn, newline: str) -> str:
@@ -41,21 +42,21 @@ def _gap(draw: st.DrawFn, newline: str) -> str:
     return "".join(draw(st.lists(st.sampled_from(pieces), max_size=2)))
 
 
-def _written(draw: st.DrawFn, value: Any, newline: str) -> str:
+def _encode(draw: st.DrawFn, value: Any, newline: str) -> str:
     if isinstance(value, dict):
         entries = [
-            _name(draw, key) + _gap(draw, newline) + ":" + _gap(draw, newline) + _written(draw, each, newline)
+            _name(draw, key) + _gap(draw, newline) + ":" + _gap(draw, newline) + _encode(draw, each, newline)
             for key, each in value.items()
         ]
-        return "{" + _listed(draw, entries, newline) + "}"
+        return "{" + _join_entries(draw, entries, newline) + "}"
     if isinstance(value, list):
-        return "[" + _listed(draw, [_written(draw, each, newline) for each in value], newline) + "]"
+        return "[" + _join_entries(draw, [_encode(draw, item, newline) for item in value], newline) + "]"
     if isinstance(value, str) and draw(st.booleans()):
         return _single(value)
     return json.dumps(value, ensure_ascii=draw(st.booleans()))
 
 
-def _listed(draw: st.DrawFn, entries: list[str], newline: str) -> str:
+def _join_entries(draw: st.DrawFn, entries: list[str], newline: str) -> str:
     text = _gap(draw, newline)
     for place, entry in enumerate(entries):
         last = place + 1 == len(entries)
@@ -96,11 +97,11 @@ TOML_TABLES = ["[tui]", "[mcp_servers.other]", "[[hooks.Stop]]", '[projects."/a 
 
 @st.composite
 def toml(draw: st.DrawFn) -> str:
-    """A TOML text with pairs, tables, comments, and either kind of line end."""
+    """Return TOML text with pairs, tables, comments and either line ending."""
     lines = draw(_pairs())
     for header in draw(st.lists(st.sampled_from(TOML_TABLES), unique=True, max_size=4)):
-        lines += [*draw(_asides()), header + draw(st.sampled_from(["", "  # said beside"])), *draw(_pairs())]
-    text = "\n".join([*lines, *draw(_asides())])
+        lines += [*draw(_comments()), header + draw(st.sampled_from(["", "  # said beside"])), *draw(_pairs())]
+    text = "\n".join([*lines, *draw(_comments())])
     text += draw(st.sampled_from(["", "\n", "\n\n", "\n# the end"]))
     mark = draw(st.sampled_from(["", "", "\ufeff"]))
     return mark + (text.replace("\n", "\r\n") if draw(st.booleans()) else text)
@@ -111,9 +112,9 @@ def _pairs(draw: st.DrawFn) -> list[str]:
     lines: list[str] = []
     for name in draw(st.lists(st.sampled_from(TOML_NAMES), unique=True, max_size=3)):
         equals, beside = draw(st.sampled_from([" = ", "=", " =\t"])), draw(st.sampled_from(["", " # [why] ="]))
-        lines += [*draw(_asides()), f"{draw(st.sampled_from(['', '  ']))}{name}{equals}{draw(TOML_VALUES)}{beside}"]
+        lines += [*draw(_comments()), f"{draw(st.sampled_from(['', '  ']))}{name}{equals}{draw(TOML_VALUES)}{beside}"]
     return lines
 
 
-def _asides() -> st.SearchStrategy[list[str]]:
+def _comments() -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from(["", "# a comment [not.a.table]", "   ", '# notify = ["x"]']), max_size=2)

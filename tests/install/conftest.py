@@ -1,4 +1,4 @@
-"""A machine with clients on it, in a folder of its own."""
+"""A simulated machine with clients, in its own folder."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.acceptance import clients as acceptance
 
-from ..cli.conftest import VARIABLES, served
+from ..cli.conftest import VARIABLES, running_service
 
 FOLDERS = {"claude-code": ".claude", "codex": ".codex", "openclaw": ".openclaw", "cursor": ".cursor"}
 
 
 class Machine:
-    """A user's folder with the clients' folders in it; cofio in this process, or what it would write."""
+    """A user's home folder with client folders. Runs cofio in this process, or only plans changes."""
 
     def __init__(self, root: Path) -> None:
         self.user = root / "jane doe's"
@@ -40,12 +40,12 @@ class Machine:
 
     @property
     def settings(self) -> Settings:
-        named = {
+        by_name = {
             name: str(self.user / folder)
             for name, folder in (("claude_home", ".claude"), ("codex_home", ".codex"), ("cursor_home", ".cursor"),
                                  ("openclaw_home", ".openclaw"))
         }  # fmt: skip
-        return Settings.load({"home": self.home, **named}, self.env)
+        return Settings.load({"home": self.home, **by_name}, self.env)
 
     def has(self, client: str) -> Path:
         folder = self.user / FOLDERS[client]
@@ -53,13 +53,13 @@ class Machine:
         return folder
 
     def files(self) -> dict[str, bytes]:
-        """Every file outside our own home."""
-        found = (path for path in self.user.rglob("*") if path.is_file() and self.home not in path.parents)
-        return {str(path.relative_to(self.user)): path.read_bytes() for path in found}
+        """Return every file outside the cofio home."""
+        results = (path for path in self.user.rglob("*") if path.is_file() and self.home not in path.parents)
+        return {str(path.relative_to(self.user)): path.read_bytes() for path in results}
 
     def folders(self) -> set[str]:
-        found = (path for path in self.user.rglob("*") if path.is_dir() and self.home not in (path, *path.parents))
-        return {str(path.relative_to(self.user)) for path in found}
+        results = (path for path in self.user.rglob("*") if path.is_dir() and self.home not in (path, *path.parents))
+        return {str(path.relative_to(self.user)) for path in results}
 
     def install(self, client: str, **wishes: bool) -> list[plan.FileResult]:
         planned = clients.plan_install(client, self.settings, clients.InstallOptions(**wishes))
@@ -78,14 +78,14 @@ class Machine:
         return CliRunner().invoke(cli, list(arguments), input=says, env=clean, obj=CliContext())
 
     def told(self, *arguments: str, **how: Any) -> Any:
-        done = self(*arguments, "--json", **how)
-        assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)
+        result = self(*arguments, "--json", **how)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
 
 
 @contextmanager
 def hanging(machine: Machine) -> Iterator[socket.socket]:
-    """A service of this machine that is there and does not answer; what it would hear waits at the socket."""
+    """Yield a socket of a local service that does not respond. Pending requests can be read from it."""
     machine.home.mkdir(parents=True, exist_ok=True)
     with socket.create_server(("127.0.0.1", 0)) as listening, (machine.home / "cofio.db.service").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -102,18 +102,19 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def service(machine: Machine) -> Iterator[str]:
-    """The URL of a real service, with the hashing embedder."""
+    """Yield the URL of a real service with the hashing embedder."""
     machine.home.mkdir()
     clock = FixedClock()
     keeper = Keeper(SqliteStore(machine.home / "cofio.db", clock), HashEmbedder(), clock)
     settings = Settings.load({"home": machine.home, "port": 0, "api_key": "the service's key"}, machine.env)
-    with served(keeper, settings) as url:
+    with running_service(keeper, settings) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def real_clients() -> Path:
-    """Where the real `claude` and `codex` are. Without npm their tests are skipped; in CI that is a failure."""
+def client_programs() -> Path:
+    """Return the folder of the real `claude` and `codex`. Without npm the tests are skipped; in CI that is a
+    failure."""
     try:
         return acceptance.installed()
     except acceptance.Missing as why:

@@ -1,4 +1,4 @@
-"""All of it once, in processes of their own with the real embedder: install, read along, prove, uninstall."""
+"""Install, doctor and uninstall in real processes with the real embedder."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["provider"]
 
 
 class Cofio:
-    """`cofio ARGUMENTS` as a program, on a machine."""
+    """Run `cofio ARGUMENTS` as a program on a machine."""
 
     def __init__(self, machine: Machine, **around: str) -> None:
-        kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-        self.env = {**kept, "HOME": str(machine.user), "COFIO_PORT": "0", **around}
+        stored = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+        self.env = {**stored, "HOME": str(machine.user), "COFIO_PORT": "0", **around}
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cofio", *arguments]
@@ -32,9 +32,9 @@ class Cofio:
         )
 
     def told(self, *arguments: str) -> Any:
-        done = self(*arguments, "--json")
-        assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout)
+        result = self(*arguments, "--json")
+        assert result.returncode == 0, result.stdout + result.stderr
+        return json.loads(result.stdout)
 
 
 @pytest.fixture
@@ -45,30 +45,30 @@ def cofio(machine: Machine, provider: str) -> Iterator[Cofio]:
     cofio("down", "--force")
 
 
-def test_a_setup_that_is_given_up_says_that_the_service_was_started(cofio: Cofio, machine: Machine) -> None:
-    done = cofio("install", "--yes", "--provider", "anthropic", "--provider-key", "wrong")
-    assert done.returncode == 1
-    assert "Nothing was written. The service was started;" in done.stderr
+def test_aborted_setup_reports_the_started_service(cofio: Cofio, machine: Machine) -> None:
+    result = cofio("install", "--yes", "--provider", "anthropic", "--provider-key", "wrong")
+    assert result.returncode == 1
+    assert "Nothing was written. The service was started;" in result.stderr
     assert machine.files().keys() - {file for file in machine.files() if file.startswith(".cache/")} == set()
 
 
-def test_it_is_installed_proven_and_gone_again(cofio: Cofio, machine: Machine) -> None:
-    told = cofio.told("install", "--yes")
-    assert told["service"]["started"]
-    assert list(told["clients"]) == ["claude-code"]
+def test_install_doctor_and_uninstall_with_real_processes(cofio: Cofio, machine: Machine) -> None:
+    result = cofio.told("install", "--yes")
+    assert result["service"]["started"]
+    assert list(result["clients"]) == ["claude-code"]
     first = cofio.told("status")
 
-    told = cofio.told("install", "--yes", "--provider", "anthropic", "--provider-key", KEY)
-    assert not told["service"]["started"]
-    again = cofio.told("status")
-    assert again["url"] == first["url"]
-    assert again["pid"] != first["pid"], "a new key is read by a service that starts anew"
+    result = cofio.told("install", "--yes", "--provider", "anthropic", "--provider-key", KEY)
+    assert not result["service"]["started"]
+    repeated = cofio.told("status")
+    assert repeated["url"] == first["url"]
+    assert repeated["pid"] != first["pid"], "a new key is read by a service that starts anew"
 
-    told = cofio.told("doctor")
-    found = {each["name"]: each for each in told["checks"]}
-    assert found["model"]["says"] == f"anthropic, {MODEL}"
-    assert found["claude-code, recall"]["says"].startswith("a memory reached the prompt (service, ")
-    assert found["claude-code, capture"]["says"] == "the turn was captured, and the model found no fact in it"
+    result = cofio.told("doctor")
+    results = {check["name"]: check for check in result["checks"]}
+    assert results["model"]["says"] == f"anthropic, {MODEL}"
+    assert results["claude-code, recall"]["says"].startswith("a memory reached the prompt (service, ")
+    assert results["claude-code, capture"]["says"] == "the turn was captured, and the model found no fact in it"
     assert cofio.told("status")["memories"] == 0
 
     cofio.told("uninstall")

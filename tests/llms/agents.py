@@ -1,4 +1,4 @@
-"""Programs in place of `claude` and `codex`: they say what they are told to, and note how they were started."""
+"""Programs that replace `claude` and `codex`: they print scripted output and record how they were started."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ sys.exit(script["code"])
 
 
 @dataclass(frozen=True)
-class Says:
-    """What a program says, and its exit status."""
+class ProgramOutput:
+    """Scripted output and exit status of a program."""
 
     out: str = ""
     code: int = 0
@@ -53,20 +53,20 @@ class Says:
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """One of the two, as its real one was recorded."""
+    """One of the two agents, with recorded output."""
 
     kind: type[AgentCLI]
     model: str
     reply: Callable[[str, bool], str]
-    logged_in: Says
-    logged_out: Says
-    failures: Mapping[str, Says]
-    schema_in: Callable[[Mapping[str, Any]], Any]  # of what a call was started with
+    logged_in: ProgramOutput
+    logged_out: ProgramOutput
+    failures: Mapping[str, ProgramOutput]
+    schema_in: Callable[[Mapping[str, Any]], Any]  # from the recorded start of a call
 
 
 @dataclass
 class Program:
-    """The program in a folder of its own, which is the PATH of what starts it."""
+    """The program in its own folder, which is the PATH of the process that starts it."""
 
     agent: Agent
     folder: Path
@@ -78,14 +78,14 @@ class Program:
         path.write_text(_PROGRAM.format(python=sys.executable, folder=str(self.folder)), encoding="utf-8")
         path.chmod(0o755)
         self.environ["PATH"] = str(self.folder)
-        self.says(Says(self.agent.reply("hello", False)))
+        self.says(ProgramOutput(self.agent.reply("hello", False)))
 
-    def says(self, call: Says, status: Says | None = None) -> None:
+    def says(self, call: ProgramOutput, status: ProgramOutput | None = None) -> None:
         script = {"call": vars(call), "status": vars(status or self.agent.logged_in)}
         (self.folder / "script.json").write_text(json.dumps(script), encoding="utf-8")
 
     def calls(self) -> list[dict[str, Any]]:
-        """How it was started, oldest first."""
+        """Return how the program was started, oldest first."""
         path = self.folder / "calls.jsonl"
         return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
@@ -96,24 +96,24 @@ class Program:
 # ── Claude Code 2.1.325 ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _claude_result(text: str, stopped: str = "end_turn", **more: Any) -> str:
+def _claude_result(text: str, stop_reason: str = "end_turn", **fields: Any) -> str:
     usage = {"input_tokens": 4, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 7}
-    told = {"type": "result", "subtype": "success", "is_error": False, "api_error_status": None, "num_turns": 1,
-            "stop_reason": stopped, "usage": usage, "result": text, **more}  # fmt: skip
-    return json.dumps(told) + "\n"
+    result = {"type": "result", "subtype": "success", "is_error": False, "api_error_status": None, "num_turns": 1,
+            "stop_reason": stop_reason, "usage": usage, "result": text, **fields}  # fmt: skip
+    return json.dumps(result) + "\n"
 
 
-def claude_failure(text: str, status: int | None = None) -> Says:
+def claude_failure(text: str, status: int | None = None) -> ProgramOutput:
     out = _claude_result(text, "stop_sequence", is_error=True, api_error_status=status, usage={})
-    return Says(out, 1)
+    return ProgramOutput(out, 1)
 
 
 CLAUDE = Agent(
     kind=ClaudeCLI,
     model="haiku",
     reply=lambda text, cut: _claude_result(text, "max_tokens" if cut else "end_turn"),
-    logged_in=Says('{"loggedIn": true, "authMethod": "claude.ai", "apiProvider": "firstParty"}'),
-    logged_out=Says('{"loggedIn": false, "authMethod": "none", "apiProvider": "firstParty"}', 1),
+    logged_in=ProgramOutput('{"loggedIn": true, "authMethod": "claude.ai", "apiProvider": "firstParty"}'),
+    logged_out=ProgramOutput('{"loggedIn": false, "authMethod": "none", "apiProvider": "firstParty"}', 1),
     failures={
         "logged out": claude_failure("Not logged in · Please run /login"),
         "login refused": claude_failure("Not logged in · Please run /login", 401),
@@ -121,10 +121,10 @@ CLAUDE = Agent(
         "busy": claude_failure("API Error: 529 Overloaded. This is a server-side issue, usually temporary", 529),
         "no model": claude_failure("There's an issue with the selected model (x). It may not exist", 404),
         "too long": claude_failure("Prompt is too long · the request is ~300000 tokens (limit 200000)", 400),
-        "old": Says(err="error: unknown option '--safe-mode'\n", code=1),
-        "crash": Says(err="Segmentation fault\n", code=139),
-        "silence": Says(),
-        "nonsense": Says("Welcome to Claude Code!\n[1, null]\n{}\n" + "[" * 50_000),
+        "old": ProgramOutput(err="error: unknown option '--safe-mode'\n", code=1),
+        "crash": ProgramOutput(err="Segmentation fault\n", code=139),
+        "silence": ProgramOutput(),
+        "nonsense": ProgramOutput("Welcome to Claude Code!\n[1, null]\n{}\n" + "[" * 50_000),
     },
     schema_in=lambda call: json.loads(call["files"]["system.md"].rpartition("\n")[2]),
 )
@@ -135,7 +135,7 @@ CLAUDE = Agent(
 
 def _lines(*events: dict[str, Any]) -> str:
     start = ({"type": "thread.started", "thread_id": "01a1f24a"}, {"type": "turn.started"})
-    return "".join(f"{json.dumps(each)}\n" for each in (*start, *events))
+    return "".join(f"{json.dumps(item)}\n" for item in (*start, *events))
 
 
 def _codex_reply(text: str, _cut: bool) -> str:
@@ -144,8 +144,8 @@ def _codex_reply(text: str, _cut: bool) -> str:
     return _lines({"type": "item.completed", "item": message}, {"type": "turn.completed", "usage": usage})
 
 
-def codex_failure(message: str) -> Says:
-    return Says(
+def codex_failure(message: str) -> ProgramOutput:
+    return ProgramOutput(
         _lines({"type": "error", "message": message}, {"type": "turn.failed", "error": {"message": message}}), 1
     )
 
@@ -154,8 +154,8 @@ CODEX = Agent(
     kind=CodexCLI,
     model="gpt-6-luna",
     reply=_codex_reply,
-    logged_in=Says(err="Logged in using ChatGPT\n"),
-    logged_out=Says(err="Not logged in\n", code=1),
+    logged_in=ProgramOutput(err="Logged in using ChatGPT\n"),
+    logged_out=ProgramOutput(err="Not logged in\n", code=1),
     failures={
         "logged out": codex_failure("unexpected status 401 Unauthorized: Missing bearer authentication in header"),
         "login refused": codex_failure("Your login has expired. Please log in again."),
@@ -163,10 +163,10 @@ CODEX = Agent(
         "busy": codex_failure("unexpected status 529 <unknown status code>: Overloaded, url: http://127.0.0.1/v1"),
         "no model": codex_failure("unexpected status 404 Not Found: The model `x` does not exist"),
         "too long": codex_failure('{"error": {"message": "prompt is too long: 300000 tokens > 200000 maximum"}}'),
-        "old": Says(err="Error: Unknown feature flag: daemon_auto_start\n", code=1),
-        "crash": Says(err="thread 'main' panicked\n", code=101),
-        "silence": Says(),
-        "nonsense": Says("Welcome to Codex!\n[1, null]\n{}\n" + "[" * 50_000),
+        "old": ProgramOutput(err="Error: Unknown feature flag: daemon_auto_start\n", code=1),
+        "crash": ProgramOutput(err="thread 'main' panicked\n", code=101),
+        "silence": ProgramOutput(),
+        "nonsense": ProgramOutput("Welcome to Codex!\n[1, null]\n{}\n" + "[" * 50_000),
     },
     schema_in=lambda call: json.loads(call["files"]["schema.json"]),
 )

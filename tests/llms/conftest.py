@@ -17,7 +17,7 @@ def pauses() -> list[float]:
 
 @pytest.fixture
 def retry(pauses: list[float]) -> RetryPolicy:
-    """Notes its pauses in place of making them."""
+    """Return a retry policy that records its pauses instead of sleeping."""
     return RetryPolicy(timeout=5.0, sleep=pauses.append)
 
 
@@ -34,5 +34,5 @@ def wire(dialect: Dialect) -> Iterator[Wire]:
 
 @pytest.fixture
 def llm(wire: Wire, retry: RetryPolicy) -> RemoteLLM:
-    """The adapter of the dialect, which takes the loopback server for its provider."""
+    """Return the adapter of the dialect, connected to the loopback server."""
     return wire.dialect.make(wire.base, retry)

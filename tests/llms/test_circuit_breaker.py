@@ -1,4 +1,4 @@
-"""A model that failed is left alone for a while."""
+"""The circuit breaker of LLM providers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cofio.testing import ScriptedLLM
 DOWN = Unavailable("The provider answered 503.", "Try later.")
 
 
-class Watch:
-    """A time that moves when it is told to."""
+class ManualClock:
+    """Clock that a test advances by hand."""
 
     now = 100.0
 
@@ -21,8 +21,8 @@ class Watch:
         return self.now
 
 
-def test_while_it_rests_nobody_is_asked_and_the_problem_is_told() -> None:
-    llm, watch = ScriptedLLM([DOWN, "fine"]), Watch()
+def test_open_circuit_rejects_calls_and_reports_the_problem() -> None:
+    llm, watch = ScriptedLLM([DOWN, "fine"]), ManualClock()
     resting = CircuitBreaker(llm, watch)
     for _ in range(3):
         with pytest.raises(Unavailable, match="answered 503"):
@@ -32,10 +32,10 @@ def test_while_it_rests_nobody_is_asked_and_the_problem_is_told() -> None:
     assert resting.complete("system", "user").text == "fine"
 
 
-def test_a_rest_is_longer_each_time_and_short_again_after_a_success() -> None:
-    llm, watch = ScriptedLLM([DOWN, DOWN, "fine", DOWN, "fine"]), Watch()
+def test_pauses_grow_and_reset_after_success() -> None:
+    llm, watch = ScriptedLLM([DOWN, DOWN, "fine", DOWN, "fine"]), ManualClock()
     resting = CircuitBreaker(llm, watch)
-    for pause, asked in ((0.0, 1), (6.0, 2), (6.0, 2)):  # the second rest takes ten seconds
+    for pause, asked in ((0.0, 1), (6.0, 2), (6.0, 2)):  # the second pause takes ten seconds
         watch.now += pause
         with pytest.raises(Unavailable):
             resting.complete("system", "user")
@@ -48,8 +48,8 @@ def test_a_rest_is_longer_each_time_and_short_again_after_a_success() -> None:
     assert resting.complete("system", "user").text == "fine"
 
 
-def test_after_a_wrong_key_it_rests_for_a_minute_and_is_unwell_until_it_is_mended() -> None:
-    llm, watch = ScriptedLLM([Misconfigured("The key is refused.", "Set it."), "fine"]), Watch()
+def test_rejected_key_opens_the_circuit_for_a_minute_and_is_unhealthy() -> None:
+    llm, watch = ScriptedLLM([Misconfigured("The key is refused.", "Set it."), "fine"]), ManualClock()
     resting = CircuitBreaker(llm, watch)
     assert resting.health_check() == Health(healthy=True)
     for _ in range(2):
@@ -62,7 +62,7 @@ def test_after_a_wrong_key_it_rests_for_a_minute_and_is_unwell_until_it_is_mende
     assert resting.health_check().healthy
 
 
-def test_it_is_the_model_that_it_stands_for() -> None:
+def test_breaker_has_name_and_profile_of_its_model() -> None:
     llm = ScriptedLLM([], provider_name="ollama", model="gemma3:4b", reconciles=False)
     resting = CircuitBreaker(llm)
     assert (resting.provider_name, resting.model, resting.supports_audn) == ("ollama", "gemma3:4b", False)

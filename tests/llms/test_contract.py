@@ -1,4 +1,4 @@
-"""One suite for every provider, and for the model with a script where it applies."""
+"""Contract suite of LLM providers, and of the scripted fake where it applies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cofio.providers.http import MAX_PAUSE, RetryPolicy
 from cofio.providers.llms.base import HEALTH_TIMEOUT, RemoteLLM
 from cofio.testing import ScriptedLLM
 
-from .agents import AGENTS, Program, Says
+from .agents import AGENTS, Program, ProgramOutput
 from .wire import ANTHROPIC, COMPATIBLE, DIALECTS, KEY, OLLAMA, OPENAI, Dialect, Reply, Wire
 
 SCHEMA = {
@@ -34,28 +34,28 @@ SCHEMA = {
 
 
 def failure(llm: LLM) -> CofioError:
-    with pytest.raises(CofioError) as caught:
+    with pytest.raises(CofioError) as error_info:
         llm.complete("be brief", "what is new?", schema=SCHEMA)
-    assert KEY not in str(caught.value)
-    assert caught.value.hint
-    return caught.value
+    assert KEY not in str(error_info.value)
+    assert error_info.value.hint
+    return error_info.value
 
 
-# ── replies: every model, the scripted one too ────────────────────────────────────────────────────────────────────────
+# ── replies, also of the scripted model ───────────────────────────────────────────────────────────────────────────────
 
-Saying = Callable[..., LLM]
+ModelWithReply = Callable[..., LLM]
 
 
 @pytest.fixture(params=[*DIALECTS, *AGENTS, "scripted"])
-def saying(request: pytest.FixtureRequest, retry: RetryPolicy, tmp_path: Path) -> Iterator[Saying]:
-    """Makes a model that replies with this text."""
+def model_with_reply(request: pytest.FixtureRequest, retry: RetryPolicy, tmp_path: Path) -> Iterator[ModelWithReply]:
+    """Return a factory of models that reply with the given text."""
     if request.param in AGENTS:
         program = Program(AGENTS[request.param], tmp_path)
 
         def run(text: str, cut: bool = False) -> LLM:
             if cut and request.param == "codex-cli":
                 pytest.skip("Codex reports a reply without room as a failure")
-            program.says(Says(program.agent.reply(text, cut)))
+            program.says(ProgramOutput(program.agent.reply(text, cut)))
             return program.make()
 
         yield run
@@ -72,28 +72,28 @@ def saying(request: pytest.FixtureRequest, retry: RetryPolicy, tmp_path: Path) -
         yield say
 
 
-def test_a_reply_comes_with_what_it_cost(saying: Saying) -> None:
-    reply = saying('{"facts": ["x"]}').complete("s", "u")
+def test_reply_has_text_and_usage(model_with_reply: ModelWithReply) -> None:
+    reply = model_with_reply('{"facts": ["x"]}').complete("s", "u")
     assert (reply.text, reply.truncated, reply.usage[:3]) == ('{"facts": ["x"]}', False, TokenUsage(1, 11, 7)[:3])
 
 
-def test_a_reply_that_had_no_more_room_says_so(saying: Saying) -> None:
-    reply = saying('{"facts": ["x", "y', cut=True).complete("s", "u", schema=SCHEMA)
+def test_truncated_reply_is_marked(model_with_reply: ModelWithReply) -> None:
+    reply = model_with_reply('{"facts": ["x", "y', cut=True).complete("s", "u", schema=SCHEMA)
     assert (reply.text, reply.truncated) == ('{"facts": ["x", "y', True)
 
 
 @pytest.mark.parametrize("text", ["Sorry, I found nothing.", "```json\n[]\n```", "ünïcödé 🎉", "{<think>}</think>"])
-def test_what_the_model_says_is_handed_on_as_it_is(saying: Saying, text: str) -> None:
-    assert saying(text).complete("s", "u", schema=SCHEMA).text == text
+def test_reply_text_is_unchanged(model_with_reply: ModelWithReply, text: str) -> None:
+    assert model_with_reply(text).complete("s", "u", schema=SCHEMA).text == text
 
 
-def test_a_reply_of_nothing_is_a_reply(saying: Saying) -> None:
-    reply = saying("").complete("s", "u")
+def test_empty_reply_is_valid(model_with_reply: ModelWithReply) -> None:
+    reply = model_with_reply("").complete("s", "u")
     assert (reply.text, reply.truncated, reply.usage[:3]) == ("", False, TokenUsage(1, 11, 7)[:3])
 
 
-def test_a_model_is_told_apart_by_its_names(saying: Saying) -> None:
-    llm = saying("x")
+def test_provider_and_model_names_are_set(model_with_reply: ModelWithReply) -> None:
+    llm = model_with_reply("x")
     assert llm.provider_name in ("anthropic", "openai", "ollama", *AGENTS, "scripted")
     assert llm.model
     assert llm.supports_audn == llm.profile.reconciles
@@ -105,7 +105,7 @@ def test_a_model_is_told_apart_by_its_names(saying: Saying) -> None:
 # ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_schema_goes_where_the_provider_looks_for_it(wire: Wire, llm: RemoteLLM) -> None:
+def test_schema_is_sent_where_the_provider_expects_it(wire: Wire, llm: RemoteLLM) -> None:
     llm.complete("be brief", "what is new?", schema=SCHEMA)
     (seen,) = wire.seen
     assert seen.path == wire.dialect.base + wire.dialect.chat
@@ -115,12 +115,12 @@ def test_the_schema_goes_where_the_provider_looks_for_it(wire: Wire, llm: Remote
     assert seen.body["model"] == wire.dialect.model
 
 
-def test_without_a_schema_none_is_sent(wire: Wire, llm: RemoteLLM) -> None:
+def test_no_schema_is_sent_without_one(wire: Wire, llm: RemoteLLM) -> None:
     llm.complete("be brief", "what is new?")
     assert not wire.seen[0].body.keys() & {"output_config", "response_format", "format"}
 
 
-def test_the_key_goes_in_a_header_and_nowhere_else(wire: Wire, llm: RemoteLLM) -> None:
+def test_key_is_sent_in_a_header_only(wire: Wire, llm: RemoteLLM) -> None:
     llm.complete("s", "u", schema=SCHEMA)
     llm.health_check()
     for seen in wire.seen:
@@ -128,23 +128,23 @@ def test_the_key_goes_in_a_header_and_nowhere_else(wire: Wire, llm: RemoteLLM) -
         assert KEY not in seen.path + json.dumps(seen.body)
 
 
-def test_half_a_surrogate_pair_does_not_spoil_a_request(wire: Wire, llm: RemoteLLM) -> None:
+def test_lone_surrogate_is_replaced_in_requests(wire: Wire, llm: RemoteLLM) -> None:
     llm.complete("s", "cut \ud83d here")
     assert wire.seen[0].body["messages"][-1]["content"] == "cut ? here"
 
 
-def test_threads_can_share_a_model(wire: Wire, llm: RemoteLLM) -> None:
+def test_model_is_shared_by_threads(wire: Wire, llm: RemoteLLM) -> None:
     with ThreadPoolExecutor(4) as pool:
         replies = list(pool.map(lambda number: llm.complete("s", f"u{number}", schema=SCHEMA), range(24)))
     assert {reply.text for reply in replies} == {"hello"}
     assert {seen.body["messages"][-1]["content"] for seen in wire.seen} == {f"u{number}" for number in range(24)}
 
 
-# ── failures that pass ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── temporary failures ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", ["limited", "busy"])
-def test_a_failure_that_passes_is_waited_out_and_costs_nothing(
+def test_temporary_failure_is_retried_and_not_billed(
     wire: Wire, llm: RemoteLLM, pauses: list[float], name: str
 ) -> None:
     wire.say(wire.dialect.failure(name), wire.dialect.failure(name))
@@ -155,7 +155,7 @@ def test_a_failure_that_passes_is_waited_out_and_costs_nothing(
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 529])
-def test_a_failure_that_stays_is_unavailable_in_the_providers_words(
+def test_permanent_server_error_is_unavailable_in_the_providers_words(
     wire: Wire, llm: RemoteLLM, pauses: list[float], status: int
 ) -> None:
     wire.say(*[wire.dialect.refusal(status, "the oracle is asleep")] * 9)
@@ -166,33 +166,31 @@ def test_a_failure_that_stays_is_unavailable_in_the_providers_words(
     assert (len(wire.seen), len(pauses)) == (4, 3)
 
 
-@pytest.mark.parametrize(("asked", "paused"), [("2", 2.0), ("0", 0.0), ("3600", MAX_PAUSE)])
-def test_the_pause_that_the_provider_asks_for_is_kept_within_bounds(
-    wire: Wire, llm: RemoteLLM, pauses: list[float], asked: str, paused: float
+@pytest.mark.parametrize(("retry_after", "expected_pause"), [("2", 2.0), ("0", 0.0), ("3600", MAX_PAUSE)])
+def test_retry_after_is_respected_within_limits(
+    wire: Wire, llm: RemoteLLM, pauses: list[float], retry_after: str, expected_pause: float
 ) -> None:
-    wire.say(wire.dialect.failure("limited", Retry_After=asked))
+    wire.say(wire.dialect.failure("limited", Retry_After=retry_after))
     llm.complete("s", "u")
-    assert pauses == [paused]
+    assert pauses == [expected_pause]
 
 
-def test_a_request_is_not_repeated_after_the_connection_breaks(wire: Wire, llm: RemoteLLM, pauses: list[float]) -> None:
+def test_broken_connection_is_not_retried(wire: Wire, llm: RemoteLLM, pauses: list[float]) -> None:
     wire.say(Reply(body=json.dumps(wire.dialect.reply("hello", "done")).encode()[:40], promised=900))
-    assert isinstance(failure(llm), NoReply)  # it may be billed: the budget counts it, and the inbox tries again
+    assert isinstance(failure(llm), NoReply)  # it may be billed: the budget counts it, and the inbox retries
     assert (len(wire.seen), pauses) == (1, [])
 
 
-def test_a_provider_that_is_not_there_is_unavailable(dialect: Dialect, retry: RetryPolicy, pauses: list[float]) -> None:
-    with Wire(dialect) as gone:
-        base = gone.base
+def test_unreachable_provider_is_unavailable(dialect: Dialect, retry: RetryPolicy, pauses: list[float]) -> None:
+    with Wire(dialect) as deleted:
+        base = deleted.base
     error = failure(dialect.make(base, retry))
     assert type(error) is Unavailable  # nothing was sent that could be billed
     assert "could not be reached" in error.message
     assert len(pauses) == 3
 
 
-def test_a_provider_that_is_too_slow_is_unavailable_at_once(
-    wire: Wire, retry: RetryPolicy, pauses: list[float]
-) -> None:
+def test_timeout_is_unavailable_without_retry(wire: Wire, retry: RetryPolicy, pauses: list[float]) -> None:
     wire.say(Reply(after=1.0))
     error = failure(wire.dialect.make(wire.base, replace(retry, timeout=0.05)))
     assert isinstance(error, NoReply)  # it may be billed
@@ -200,7 +198,7 @@ def test_a_provider_that_is_too_slow_is_unavailable_at_once(
     assert (len(wire.seen), pauses) == (1, [])
 
 
-def test_an_account_without_credit_is_unavailable_and_not_waited_for(wire: Wire, llm: RemoteLLM) -> None:
+def test_account_without_credit_is_not_retried(wire: Wire, llm: RemoteLLM) -> None:
     wire.say(*[wire.dialect.failure("unpaid")] * 9)
     error = failure(llm)
     assert isinstance(error, Unavailable)
@@ -208,11 +206,11 @@ def test_an_account_without_credit_is_unavailable_and_not_waited_for(wire: Wire,
     assert len(wire.seen) == 1
 
 
-# ── failures that stay ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── permanent failures ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", ["wrong key", "not allowed"])
-def test_a_refused_key_is_misconfigured_and_says_what_to_set(wire: Wire, llm: RemoteLLM, name: str) -> None:
+def test_rejected_key_is_misconfigured_with_the_setting(wire: Wire, llm: RemoteLLM, name: str) -> None:
     wire.say(wire.dialect.failure(name))
     error = failure(llm)
     assert isinstance(error, Misconfigured)
@@ -221,7 +219,7 @@ def test_a_refused_key_is_misconfigured_and_says_what_to_set(wire: Wire, llm: Re
     assert len(wire.seen) == 1
 
 
-def test_a_model_that_is_gone_is_named_with_what_to_set(wire: Wire, llm: RemoteLLM) -> None:
+def test_unknown_model_is_named_with_the_setting(wire: Wire, llm: RemoteLLM) -> None:
     wire.say(wire.dialect.failure("no model"))
     error = failure(llm)
     assert isinstance(error, Misconfigured)
@@ -230,7 +228,7 @@ def test_a_model_that_is_gone_is_named_with_what_to_set(wire: Wire, llm: RemoteL
     assert len(wire.seen) == 1
 
 
-def test_a_path_that_is_not_there_points_at_the_address(wire: Wire, llm: RemoteLLM) -> None:
+def test_unknown_path_suggests_checking_the_url(wire: Wire, llm: RemoteLLM) -> None:
     wire.say(Reply(404, b"404 page not found"))
     error = failure(llm)
     assert isinstance(error, Misconfigured)
@@ -239,7 +237,7 @@ def test_a_path_that_is_not_there_points_at_the_address(wire: Wire, llm: RemoteL
     assert "EXTRACT_MODEL" in error.hint
 
 
-def test_too_long_a_text_is_too_large(wire: Wire, llm: RemoteLLM) -> None:
+def test_too_long_text_raises_too_large(wire: Wire, llm: RemoteLLM) -> None:
     wire.say(wire.dialect.failure("too long"))
     error = failure(llm)
     assert isinstance(error, TooLarge)
@@ -247,12 +245,12 @@ def test_too_long_a_text_is_too_large(wire: Wire, llm: RemoteLLM) -> None:
     assert len(wire.seen) == 1
 
 
-def test_too_large_a_request_is_too_large(wire: Wire, llm: RemoteLLM) -> None:
+def test_too_large_request_raises_too_large(wire: Wire, llm: RemoteLLM) -> None:
     wire.say(Reply(413, b"<html><head><title>413 Request Entity Too Large</title></head></html>"))
     assert isinstance(failure(llm), TooLarge)
 
 
-def test_too_long_a_text_is_not_taken_for_a_complaint_about_the_schema(wire: Wire, llm: RemoteLLM) -> None:
+def test_context_error_is_not_treated_as_schema_error(wire: Wire, llm: RemoteLLM) -> None:
     message = "context length exceeded: prompt, response_format schema, output_config and max_tokens need 9000 tokens"
     wire.say(wire.dialect.refusal(400, message))
     assert isinstance(failure(llm), TooLarge)
@@ -260,9 +258,7 @@ def test_too_long_a_text_is_not_taken_for_a_complaint_about_the_schema(wire: Wir
 
 
 @pytest.mark.parametrize("status", [400, 405, 415, 422])
-def test_a_request_that_is_not_taken_is_misconfigured_in_the_providers_words(
-    wire: Wire, llm: RemoteLLM, status: int
-) -> None:
+def test_rejected_request_is_misconfigured_in_the_providers_words(wire: Wire, llm: RemoteLLM, status: int) -> None:
     wire.say(wire.dialect.refusal(status, "unheard of"))
     error = failure(llm)
     assert isinstance(error, Misconfigured)
@@ -270,22 +266,22 @@ def test_a_request_that_is_not_taken_is_misconfigured_in_the_providers_words(
     assert len(wire.seen) == 1
 
 
-def test_a_complaint_as_recorded_is_quoted(wire: Wire, llm: RemoteLLM) -> None:
+def test_recorded_error_is_quoted(wire: Wire, llm: RemoteLLM) -> None:
     wire.say(wire.dialect.failure("odd"))
-    said = str(wire.dialect.failures["odd"].body)
+    text = str(wire.dialect.failures["odd"].body)
     error = failure(llm)
     assert isinstance(error, Misconfigured)
-    assert any(word in error.message for word in ("message", "prompt", "num_ctx") if word in said)
+    assert any(word in error.message for word in ("message", "prompt", "num_ctx") if word in text)
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 501, 520])
-def test_other_failures_of_a_server_are_unavailable(wire: Wire, llm: RemoteLLM, status: int) -> None:
+def test_other_server_errors_are_unavailable(wire: Wire, llm: RemoteLLM, status: int) -> None:
     wire.say(wire.dialect.refusal(status, "strange"))
     assert isinstance(failure(llm), Unavailable)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed_with_the_key(wire: Wire, llm: RemoteLLM, status: int) -> None:
+def test_redirect_is_not_followed_with_the_key(wire: Wire, llm: RemoteLLM, status: int) -> None:
     with Wire(wire.dialect) as thief:
         wire.say(Reply(status, b"", {"Location": thief.base + wire.dialect.chat}))
         error = failure(llm)
@@ -299,17 +295,17 @@ def test_a_redirect_is_not_followed_with_the_key(wire: Wire, llm: RemoteLLM, sta
     "body", [b"", b"<html>", b"[]", b"null", b"3", b"{}", b'{"content": 1}', b'{"choices": []}', b'{"message": []}',
              b'{"choices": [{"message": 1}]}', b"[" * 100_000]
 )  # fmt: skip
-def test_a_reply_that_makes_no_sense_is_unavailable(wire: Wire, llm: RemoteLLM, body: bytes) -> None:
+def test_malformed_reply_is_unavailable(wire: Wire, llm: RemoteLLM, body: bytes) -> None:
     wire.say(Reply(body=body))
     assert isinstance(failure(llm), Unavailable)
 
 
-def test_an_error_that_calls_itself_a_success_is_quoted(wire: Wire, llm: RemoteLLM) -> None:
+def test_error_with_status_200_is_quoted(wire: Wire, llm: RemoteLLM) -> None:
     wire.say(Reply(body={"error": {"message": f"Provider returned error {KEY}", "code": 502}}))
     assert "Provider returned error" in failure(llm).message
 
 
-def test_usage_that_makes_no_sense_counts_as_a_call(wire: Wire, llm: RemoteLLM) -> None:
+def test_malformed_usage_counts_as_a_call(wire: Wire, llm: RemoteLLM) -> None:
     reply = wire.dialect.reply("hello", "done")
     reply |= {"usage": ["?"], "prompt_eval_count": "many", "eval_count": -1}
     wire.say(Reply(body=reply))
@@ -317,7 +313,7 @@ def test_usage_that_makes_no_sense_counts_as_a_call(wire: Wire, llm: RemoteLLM) 
 
 
 @pytest.mark.parametrize("dialect", [ANTHROPIC, OPENAI, COMPATIBLE], ids=["anthropic", "openai", "compatible"])
-def test_a_model_that_refuses_is_told_from_a_provider_that_fails(wire: Wire, llm: RemoteLLM) -> None:
+def test_refusal_is_distinguished_from_failure(wire: Wire, llm: RemoteLLM) -> None:
     wire.ending = "refused"
     error = failure(llm)
     assert isinstance(error, RefusedError)
@@ -325,27 +321,25 @@ def test_a_model_that_refuses_is_told_from_a_provider_that_fails(wire: Wire, llm
     assert len(wire.seen) == 1
 
 
-def test_a_filter_before_the_model_refuses_too(wire: Wire, llm: RemoteLLM) -> None:
+def test_content_filter_is_a_refusal(wire: Wire, llm: RemoteLLM) -> None:
     wire.say(wire.dialect.refusal(400, "content_filter: the prompt triggered a policy"))
     assert isinstance(failure(llm), RefusedError)
 
 
-# ── wishes that a server does not know ────────────────────────────────────────────────────────────────────────────────
+# ── unsupported options ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_server_that_does_not_know_schemas_is_asked_without_and_that_is_remembered(
-    wire: Wire, llm: RemoteLLM
-) -> None:
+def test_unsupported_schema_is_omitted_and_remembered(wire: Wire, llm: RemoteLLM) -> None:
     assert llm.profile.json_schema
     wire.say(wire.dialect.failure("no schema"))
     assert llm.complete("s", "u", schema=SCHEMA).text == "hello"
     assert not llm.profile.json_schema
     llm.complete("s", "u", schema=SCHEMA)
     sent = [json.dumps(seen.body) for seen in wire.seen]
-    assert ["additionalProperties" in each for each in sent] == [True, False, False]
+    assert ["additionalProperties" in item for item in sent] == [True, False, False]
 
 
-def test_what_is_left_out_is_logged_once(wire: Wire, llm: RemoteLLM, caplog: pytest.LogCaptureFixture) -> None:
+def test_omitted_option_is_logged_once(wire: Wire, llm: RemoteLLM, caplog: pytest.LogCaptureFixture) -> None:
     wire.say(wire.dialect.failure("no schema"))
     for _ in range(3):
         llm.complete("s", "u", schema=SCHEMA)
@@ -354,7 +348,7 @@ def test_what_is_left_out_is_logged_once(wire: Wire, llm: RemoteLLM, caplog: pyt
     assert wire.dialect.model in record.getMessage()
 
 
-def test_a_complaint_that_leaving_out_does_not_mend_is_not_remembered(wire: Wire, llm: RemoteLLM) -> None:
+def test_omission_without_effect_is_not_remembered(wire: Wire, llm: RemoteLLM) -> None:
     wire.say(*[wire.dialect.failure("no schema")] * 9)
     assert isinstance(failure(llm), Misconfigured)
     assert len(wire.seen) <= 4
@@ -364,13 +358,13 @@ def test_a_complaint_that_leaving_out_does_not_mend_is_not_remembered(wire: Wire
 # ── health ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_look_at_health_asks_for_no_tokens(wire: Wire, llm: RemoteLLM) -> None:
+def test_health_check_uses_no_tokens(wire: Wire, llm: RemoteLLM) -> None:
     assert llm.health_check() == Health(True)
     (seen,) = wire.seen
     assert (seen.path, seen.body) == (wire.dialect.base + wire.dialect.look, None)
 
 
-def test_health_names_a_model_that_is_gone(wire: Wire, llm: RemoteLLM) -> None:
+def test_health_reports_unknown_model(wire: Wire, llm: RemoteLLM) -> None:
     wire.has = []
     health = llm.health_check()
     assert not health
@@ -379,7 +373,7 @@ def test_health_names_a_model_that_is_gone(wire: Wire, llm: RemoteLLM) -> None:
 
 
 @pytest.mark.parametrize("name", ["wrong key", "not allowed"])
-def test_health_says_that_the_key_is_refused(wire: Wire, llm: RemoteLLM, name: str) -> None:
+def test_health_reports_rejected_key(wire: Wire, llm: RemoteLLM, name: str) -> None:
     wire.say(wire.dialect.failure(name))
     health = llm.health_check()
     assert not health
@@ -388,11 +382,11 @@ def test_health_says_that_the_key_is_refused(wire: Wire, llm: RemoteLLM, name: s
     assert KEY not in health.problem
 
 
-def test_health_says_that_nobody_is_there_and_asks_once(
+def test_health_reports_unreachable_provider_without_retry(
     dialect: Dialect, retry: RetryPolicy, pauses: list[float]
 ) -> None:
-    with Wire(dialect) as gone:
-        base = gone.base
+    with Wire(dialect) as deleted:
+        base = deleted.base
     health = dialect.make(base, retry).health_check()
     assert not health
     assert "could not be reached" in health.problem
@@ -400,7 +394,7 @@ def test_health_says_that_nobody_is_there_and_asks_once(
 
 
 @pytest.mark.parametrize("status", [302, 429, 500, 529])
-def test_health_tells_any_other_failure(wire: Wire, llm: RemoteLLM, status: int) -> None:
+def test_health_reports_other_failures(wire: Wire, llm: RemoteLLM, status: int) -> None:
     wire.say(wire.dialect.refusal(status, "the oracle is asleep"))
     health = llm.health_check()
     assert not health
@@ -415,14 +409,12 @@ def test_health_never_raises(wire: Wire, llm: RemoteLLM, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b'{"models": [1], "data": [1]}', b'{"models": 3, "data": 3}'])
-def test_health_copes_with_a_list_that_is_none(wire: Wire, llm: RemoteLLM, body: bytes) -> None:
+def test_health_tolerates_malformed_model_lists(wire: Wire, llm: RemoteLLM, body: bytes) -> None:
     wire.say(Reply(body=body))
     assert isinstance(llm.health_check(), Health)
 
 
-def test_health_does_not_wait_as_long_as_a_question(
-    wire: Wire, llm: RemoteLLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_health_has_a_shorter_timeout(wire: Wire, llm: RemoteLLM, monkeypatch: pytest.MonkeyPatch) -> None:
     assert HEALTH_TIMEOUT == 5.0
     for module in ("anthropic", "openai", "ollama"):
         monkeypatch.setattr(f"cofio.providers.llms.{module}.HEALTH_TIMEOUT", 0.05)
@@ -432,12 +424,12 @@ def test_health_does_not_wait_as_long_as_a_question(
     assert "0.05 seconds" in health.problem
 
 
-# ── the wire itself ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── connection ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
-def dripping() -> Iterator[str]:
-    """A server that sends a blank every few milliseconds, for ever."""
+def dripping_server() -> Iterator[str]:
+    """Yield the URL of a server that sends a blank every few milliseconds."""
     server = socket.create_server(("127.0.0.1", 0))
     over = threading.Event()
 
@@ -450,7 +442,7 @@ def dripping() -> Iterator[str]:
                 while not over.wait(0.02):
                     connection.sendall(b" ")
             except OSError:
-                pass  # the client has hung up: that is what the test is about
+                pass  # the client has disconnected
 
     thread = threading.Thread(target=drip, daemon=True)
     thread.start()
@@ -460,27 +452,25 @@ def dripping() -> Iterator[str]:
     server.close()
 
 
-def test_a_server_that_answers_in_drops_is_too_slow_as_well(dripping: str, retry: RetryPolicy) -> None:
-    began = time.monotonic()
-    error = failure(OLLAMA.make(dripping, replace(retry, timeout=0.2)))
+def test_dripping_server_times_out(dripping_server: str, retry: RetryPolicy) -> None:
+    start_time = time.monotonic()
+    error = failure(OLLAMA.make(dripping_server, replace(retry, timeout=0.2)))
     assert isinstance(error, Unavailable)
     assert "0.2 seconds" in error.message
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - start_time < 10
 
 
-def test_an_endless_answer_does_not_fill_the_memory(
-    wire: Wire, llm: RemoteLLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_reply_is_limited(wire: Wire, llm: RemoteLLM, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_BYTES", 1_000)
     wire.says = "x" * 2_000
     assert isinstance(failure(llm), Unavailable)
     assert len(wire.seen) == 1
 
 
-# ── the model with a script ───────────────────────────────────────────────────────────────────────────────────────────
+# ── scripted model ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_script_is_played_in_order_and_the_questions_are_kept() -> None:
+def test_scripted_replies_are_returned_in_order_and_calls_recorded() -> None:
     llm = ScriptedLLM(["one", Completion("two", True), RefusedError("no", "never")])
     assert llm.complete("s", "first") == Completion("one", False, TokenUsage(1))
     assert llm.complete("s", "second", schema=SCHEMA) == Completion("two", True)
@@ -489,14 +479,14 @@ def test_a_script_is_played_in_order_and_the_questions_are_kept() -> None:
     assert llm.calls == [("s", "first", None), ("s", "second", SCHEMA), ("s", "third", None)]
 
 
-def test_a_call_beyond_the_script_says_which_one_it_was() -> None:
+def test_call_beyond_the_script_raises_error_with_its_number() -> None:
     llm = ScriptedLLM(["one"])
     llm.complete("s", "u")
     with pytest.raises(AssertionError, match=r"Call 2 of a script with 1 replies: 'again'"):
         llm.complete("s", "again")
 
 
-def test_a_script_can_play_a_weak_or_a_sick_model() -> None:
+def test_scripted_model_profile_and_health_are_configurable() -> None:
     llm: Any = ScriptedLLM([], reconciles=False, provider_name="p", model="m", health=Health(False, "gone"))
     assert (llm.supports_audn, llm.profile.reconciles, llm.provider_name, llm.model) == (False, False, "p", "m")
     assert llm.health_check() == Health(False, "gone")

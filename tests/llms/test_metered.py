@@ -1,4 +1,4 @@
-"""A model whose calls are recorded, and limited by the day."""
+"""Recording and limiting LLM calls."""
 
 from __future__ import annotations
 
@@ -23,30 +23,35 @@ def store() -> MemoryStore:
     return MemoryStore(FixedClock())
 
 
-def test_a_call_is_recorded_with_its_occasion_and_redacted_texts(store: MemoryStore) -> None:
+def test_call_is_recorded_with_origin_and_redacted_texts(store: MemoryStore) -> None:
     llm = ScriptedLLM([Completion("done: ghp_" + "a1B2" * 9, usage=TokenUsage(1, 12, 3))])
     metered = MeteredLLM(llm, store.llm_calls, Limits(), redact)
     with occasion("learn", client="codex", session="s1"):
         metered.complete("system", "my token is ghp_" + "a1B2" * 9)
-    told = store.llm_calls.get(1)
-    assert (told.provider, told.purpose, told.client, told.session) == (llm.provider_name, "learn", "codex", "s1")
-    assert (told.outcome, told.input_tokens, told.output_tokens) == ("done", 12, 3)
-    assert told.request.startswith("system\n\nmy token is")
-    assert "a1B2" not in told.request + told.reply
+    result = store.llm_calls.get(1)
+    assert (result.provider, result.purpose, result.client, result.session) == (
+        llm.provider_name,
+        "learn",
+        "codex",
+        "s1",
+    )
+    assert (result.outcome, result.input_tokens, result.output_tokens) == ("done", 12, 3)
+    assert result.request.startswith("system\n\nmy token is")
+    assert "a1B2" not in result.request + result.reply
 
 
-def test_without_a_redactor_no_text_is_kept(store: MemoryStore) -> None:
+def test_texts_are_not_recorded_without_redactor(store: MemoryStore) -> None:
     MeteredLLM(ScriptedLLM(["reply"]), store.llm_calls, Limits(), None).complete("system", "user")
-    told = store.llm_calls.get(1)
-    assert (told.request, told.reply, told.characters) == ("", "", 10)
+    result = store.llm_calls.get(1)
+    assert (result.request, result.reply, result.characters) == ("", "", 10)
 
 
-def test_tokens_that_the_provider_does_not_count_are_estimated(store: MemoryStore) -> None:
+def test_missing_token_counts_are_estimated(store: MemoryStore) -> None:
     MeteredLLM(ScriptedLLM(["r" * 40]), store.llm_calls, Limits(), redact).complete("s" * 100, "u" * 100)
     assert store.llm_calls.spent() == LLMSpending(1, 60)
 
 
-def test_nothing_is_sent_once_the_budget_is_spent_and_the_provider_does_not_rest(store: MemoryStore) -> None:
+def test_exhausted_budget_sends_nothing_and_keeps_the_circuit_closed(store: MemoryStore) -> None:
     llm = ScriptedLLM(["one", "two"])
     metered = CircuitBreaker(MeteredLLM(llm, store.llm_calls, Limits(calls=1), redact))
     metered.complete("system", "user")
@@ -60,7 +65,7 @@ def test_nothing_is_sent_once_the_budget_is_spent_and_the_provider_does_not_rest
 @pytest.mark.parametrize(
     ("error", "outcome", "calls"), [(Unavailable("down"), "failed", 0), (RefusedError("no"), "refused", 1)]
 )
-def test_a_call_that_fails_is_recorded(store: MemoryStore, error: Exception, outcome: str, calls: int) -> None:
+def test_failed_call_is_recorded(store: MemoryStore, error: Exception, outcome: str, calls: int) -> None:
     metered = MeteredLLM(ScriptedLLM([error]), store.llm_calls, Limits(calls=9), redact)
     with pytest.raises(type(error)):
         metered.complete("system", "user")
@@ -72,7 +77,7 @@ def test_usage_of_a_newer_version_is_read(store: MemoryStore) -> None:
     MeteredLLM(ScriptedLLM(["reply"]), store.llm_calls, Limits(), None).complete("system", "user")
     call = store.llm_calls.newest(1)[0]
     total = {"provider": "p", "model": "m", "calls": 1, "later": 1}
-    told = {
+    result = {
         "limits": {"calls": 1, "tokens": 2, "later": 3},
         "today": {"calls": 1, "tokens": 2, "later": 3},
         "resets_at": "2026-01-08",
@@ -80,18 +85,18 @@ def test_usage_of_a_newer_version_is_read(store: MemoryStore) -> None:
         "calls": [{**call.as_dict(), "later": 1}],
         "later": 1,
     }
-    usage = decode(LLMUsage, told)
+    usage = decode(LLMUsage, result)
     assert (usage.limits, usage.today, usage.calls) == (Limits(1, 2), LLMSpending(1, 2), (call,))
     assert usage.periods[0].models == (LLMTotal(provider="p", model="m", calls=1),)
 
 
 @pytest.mark.parametrize("error", [NoReply("too slow"), KeyboardInterrupt()])
-def test_a_call_that_may_be_billed_counts_its_estimate(store: MemoryStore, error: BaseException) -> None:
+def test_call_that_may_be_billed_counts_its_estimate(store: MemoryStore, error: BaseException) -> None:
     metered = MeteredLLM(_Raising(error), store.llm_calls, Limits(calls=1), redact)
     with pytest.raises(type(error)):
         metered.complete("s" * 100, "u" * 100)
-    told = store.llm_calls.get(1)
-    assert (told.outcome, told.input_tokens, told.output_tokens) == ("interrupted", 50, 0)
+    result = store.llm_calls.get(1)
+    assert (result.outcome, result.input_tokens, result.output_tokens) == ("interrupted", 50, 0)
     assert store.llm_calls.spent() == LLMSpending(1, 50)
     with pytest.raises(BudgetSpent):
         metered.complete("system", "user")
@@ -106,7 +111,7 @@ class _Raising(ScriptedLLM):
         raise self._error
 
 
-def test_the_log_closes_calls_of_processes_that_died() -> None:
+def test_interrupted_calls_are_closed() -> None:
     clock = FixedClock("2026-01-07T12:00:00Z")
     store = MemoryStore(clock)
     with Keeper(store, HashEmbedder(), clock, llm_seconds=300.0) as keeper:
@@ -119,11 +124,11 @@ def test_the_log_closes_calls_of_processes_that_died() -> None:
         assert keeper.llm_usage().today == LLMSpending(3, 300)
 
 
-def test_a_service_that_starts_closes_calls_of_the_one_that_died() -> None:
+def test_service_start_closes_interrupted_calls() -> None:
     clock = FixedClock("2026-01-07T12:00:00Z")
     store = MemoryStore(clock)
     with Keeper(store, HashEmbedder(), clock) as keeper:
         store.llm_calls.start("anthropic", "m", CallOrigin(), "question", characters=400, limits=Limits())
         clock.advance(3_600.0)
-        keeper.services.retention.apply(captures=30, retrievals=180)  # the worker does so when it starts
+        keeper.services.retention.apply(captures=30, retrievals=180)  # the worker does so on start
         assert store.llm_calls.get(1).outcome == "interrupted"

@@ -1,4 +1,4 @@
-"""A loopback server that speaks the chat formats of the providers, and fails in their words as told."""
+"""A loopback server that speaks the chat formats of the providers, and fails with their recorded errors."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ Ending = Literal["done", "cut", "refused"]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one provider speaks: its replies, its recorded failures, and where its requests say what."""
+    """Format of one provider: replies, recorded failures and request fields."""
 
     name: str
     model: str
-    base: str  # of the path
-    chat: str  # the path of a question
-    look: str  # the path of a look at its health
+    base: str  # path prefix
+    chat: str  # path of a completion
+    look: str  # path of a health check
     make: Callable[[str, RetryPolicy], RemoteLLM]
     reply: Callable[[str, Ending], Any]
-    error: Callable[[int, str, str], Any]  # from the status, the code and the message
+    error: Callable[[int, str, str], Any]  # from status, code and message
     models: Callable[[list[str]], Any]
     schema_in: Callable[[Any], Any]
     system_in: Callable[[Any], Any]
     failures: Mapping[str, Reply] = field(default_factory=dict)
 
     def failure(self, name: str, **headers: str) -> Reply:
-        """A failure as this provider was seen to write it."""
-        told = self.failures[name]
-        return Reply(told.status, told.body, {each.replace("_", "-"): value for each, value in headers.items()})
+        """Return a recorded failure of this provider."""
+        result = self.failures[name]
+        return Reply(result.status, result.body, {each.replace("_", "-"): value for each, value in headers.items()})
 
     def refusal(self, status: int, message: str = "no", code: str = "") -> Reply:
         return Reply(status, self.error(status, code, message))
 
 
 class Wire(wire.Wire):
-    """The server. `says` is what the model replies, `say` puts replies before it, `seen` holds what was asked."""
+    """The server. `says` is the model's reply, `say` queues replies before it, `seen` has the requests."""
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__()
@@ -80,11 +80,11 @@ class Wire(wire.Wire):
             return Reply(404, b"404 page not found")
         if not self.has and path.endswith(self.dialect.model):
             return self.dialect.failure("no model")
-        listed = self.dialect.models(self.has)
+        listing = self.dialect.models(self.has)
         if self.dialect is OLLAMA:
-            for each in listed["models"]:
-                each["digest"] = self.digest
-        return Reply(body=listed)
+            for model in listing["models"]:
+                model["digest"] = self.digest
+        return Reply(body=listing)
 
 
 # ── Anthropic ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -93,7 +93,7 @@ class Wire(wire.Wire):
 def _anthropic_reply(text: str, ending: Ending) -> dict[str, Any]:
     thought = {"type": "thinking", "thinking": "Let me see {", "signature": "EqQB"}
     half = len(text) // 2
-    words = [{"type": "text", "text": each} for each in (text[:half], text[half:])]
+    words = [{"type": "text", "text": item} for item in (text[:half], text[half:])]
     return {
         "id": "msg_01XFDUDYJgAACzvnptvVoYEL",
         "type": "message",
@@ -107,8 +107,8 @@ def _anthropic_reply(text: str, ending: Ending) -> dict[str, Any]:
 
 
 def _anthropic_error(status: int, code: str, message: str) -> dict[str, Any]:
-    usual = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
-    kind = code or usual.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    default = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+    kind = code or default.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_011CSHoEeqs5C35K2UUqR7Fy"}
 
 
@@ -185,7 +185,7 @@ OPENAI = Dialect(
     error=_openai_error,
     models=_openai_model,
     schema_in=lambda body: body["response_format"]["json_schema"]["schema"],
-    system_in=lambda body: next(each["content"] for each in body["messages"] if each["role"] == "system"),
+    system_in=lambda body: next(message["content"] for message in body["messages"] if message["role"] == "system"),
     failures={
         "no model": _openai_failure(
             404, "The model `gpt-4.1-nano` does not exist or you do not have access to it.", "model_not_found"
@@ -210,7 +210,7 @@ OPENAI = Dialect(
 )
 
 
-# ── a compatible server: vLLM's words, which lie at the top, and some of llama.cpp's ──────────────────────────────────
+# ── compatible server: vLLM's format with some of llama.cpp's ─────────────────────────────────────────────────────────
 
 
 def _vllm_error(status: int, code: str, message: str) -> dict[str, Any]:
@@ -237,7 +237,7 @@ COMPATIBLE = Dialect(
     make=lambda url, retry: OpenAILLM("qwen3-4b", key=KEY, url=url, retry=retry),
     reply=_compatible_reply,
     error=_vllm_error,
-    models=lambda names: {"object": "list", "data": [{"id": each, "object": "model"} for each in names]},
+    models=lambda names: {"object": "list", "data": [{"id": name, "object": "model"} for name in names]},
     schema_in=OPENAI.schema_in,
     system_in=OPENAI.system_in,
     failures={
@@ -258,7 +258,7 @@ COMPATIBLE = Dialect(
 )
 
 
-# ── llama.cpp's own server, as it was heard: nothing of OpenAI's that it does not need, and timings beside ────────────
+# ── llama.cpp: recorded replies, without optional OpenAI fields, with timings ─────────────────────────────────────────
 
 
 def _llama_reply(text: str, ending: Ending) -> dict[str, Any]:
@@ -307,16 +307,16 @@ LLAMA = Dialect(
         "error": {"code": status, "message": message, "type": code or "invalid_request_error"}
     },
     models=lambda names: {
-        "models": [{"name": each, "model": each, "details": {"format": "gguf"}} for each in names],
+        "models": [{"name": name, "model": name, "details": {"format": "gguf"}} for name in names],
         "object": "list",
-        "data": [_llama_model(each) for each in names],
+        "data": [_llama_model(name) for name in names],
     },
     schema_in=OPENAI.schema_in,
     system_in=OPENAI.system_in,
     failures={
         **{name: COMPATIBLE.failures[name] for name in ("wrong key", "not allowed", "limited", "busy", "too long")},
-        "no model": _llama_failure(404, "model 'qwen2.5-coder' not found", "not_found_error"),  # with several of them
-        "unpaid": COMPATIBLE.failures["unpaid"],  # a gateway before it
+        "no model": _llama_failure(404, "model 'qwen2.5-coder' not found", "not_found_error"),  # with several models
+        "unpaid": COMPATIBLE.failures["unpaid"],  # from a gateway
         "odd": _llama_failure(400, "'messages' is required", "invalid_request_error"),
         "no schema": _llama_failure(
             400,
@@ -353,7 +353,7 @@ OLLAMA = Dialect(
     make=lambda url, retry: OllamaLLM("gemma3:4b", url=url, key=KEY, retry=retry),
     reply=_ollama_reply,
     error=lambda status, code, message: {"error": message},
-    models=lambda names: {"models": [{"name": each, "model": each, "size": 3338801804} for each in names]},
+    models=lambda names: {"models": [{"name": name, "model": name, "size": 3338801804} for name in names]},
     schema_in=lambda body: body["format"],
     system_in=OPENAI.system_in,
     failures={

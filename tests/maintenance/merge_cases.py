@@ -1,4 +1,4 @@
-"""Clusters of memories as coding agents keep them: each with a merge that loses nothing, and merges that do."""
+"""Clusters of memories as coding agents store them, with merges that lose nothing and merges that must be rejected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Case(NamedTuple):
-    """Memories that belong together, and a text that says all of it."""
+    """Memories that belong together, and a text with all their content."""
 
     name: str
     members: tuple[str, ...]
@@ -14,7 +14,7 @@ class Case(NamedTuple):
 
 
 class Bad(NamedTuple):
-    """A merge that must not be, and a word of the reason for it."""
+    """A merge that must be rejected, and a word of the expected reason."""
 
     name: str
     members: tuple[str, ...]

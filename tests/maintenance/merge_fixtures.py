@@ -1,4 +1,4 @@
-"""What the tests of consolidation are made of: stores with memories, and mergers that behave so and so."""
+"""Stores with memories and scripted mergers for the consolidation tests."""
 
 from __future__ import annotations
 
@@ -22,51 +22,57 @@ PLACE = {"source": "claude-code/app", "project": "/home/ann/app"}
 
 
 @contextmanager
-def opened(kind: str, folder: Path) -> Iterator[Store]:
-    """The fake store or the real one."""
+def open_store(kind: str, folder: Path) -> Iterator[Store]:
+    """Yield the fake store or the SQLite store."""
     store: Store = MemoryStore(FixedClock()) if kind == "memory" else SqliteStore(folder / "x.db", FixedClock())
     yield store
     store.close()
 
 
-def documents(texts: Sequence[str]) -> Matrix:
+def embed_documents(texts: Sequence[str]) -> Matrix:
     return EMBEDDER.embed(texts, "document")
 
 
-def finds(text: str, store: Store, scope: Scope = Scope()) -> list[int]:  # noqa: B008
+def find_ids(text: str, store: Store, scope: Scope = Scope()) -> list[int]:  # noqa: B008
     query = Query(text=text, k=10, scope=scope)
     return [hit.id for hit in hits(query, EMBEDDER.embed([text], "query")[0], store, EMBEDDER.floor)]
 
 
-def remember(
-    store: Store, *texts: str, embed: Callable[[Sequence[str]], Matrix] = documents, **about: Any
+def add_memories(
+    store: Store, *texts: str, embed: Callable[[Sequence[str]], Matrix] = embed_documents, **about: Any
 ) -> list[Memory]:
-    """These as memories of one project, a day apart."""
+    """Add memories of one project, one day apart."""
     day = len(store.page(Scope(include_archived=True), limit=1_000)[0])
     facts = [
         Fact(text=text, **{**PLACE, "created_at": 1_767_225_600 + 86_400 * (day + place), **about})
         for place, text in enumerate(texts)
     ]
     vectors = embed([fact.text for fact in facts])
-    done = store.apply([Add(fact) for fact in facts], dict(enumerate(vectors)), by="test", why="test")
-    return [change.memory for change in done.changes]
+    result = store.apply([Add(fact) for fact in facts], dict(enumerate(vectors)), by="test", why="test")
+    return [change.memory for change in result.changes]
 
 
-def decided(store: Store, merger: Merger | None = None, **how: Any) -> MaintenancePlan:
-    """What consolidation decides; texts of the hashing embedder are near from 0.4 on."""
-    asked: dict[str, Any] = {"similarity": 0.4, "finds": finds, "embed": documents, "comparer": comparer(), **how}
-    return consolidate.decide(store, asked.pop("scope", Scope()), merger=merger, **asked)
+def plan_consolidation(store: Store, merger: Merger | None = None, **how: Any) -> MaintenancePlan:
+    """Return the consolidation plan. Texts of the hashing embedder are similar from 0.4."""
+    request: dict[str, Any] = {
+        "similarity": 0.4,
+        "finds": find_ids,
+        "embed": embed_documents,
+        "comparer": comparer(),
+        **how,
+    }
+    return consolidate.decide(store, request.pop("scope", Scope()), merger=merger, **request)
 
 
-def done(store: Store, decisions: Sequence[Decision]) -> Changeset:
-    """Do it, as the keeper would."""
+def apply_decisions(store: Store, decisions: Sequence[Decision]) -> Changeset:
+    """Apply decisions as the keeper does."""
     texts = {place: each.fact.text for place, each in enumerate(decisions) if isinstance(each, Merge)}
-    vectors = dict(zip(texts, documents(list(texts.values())), strict=True))
+    vectors = dict(zip(texts, embed_documents(list(texts.values())), strict=True))
     return store.apply(decisions, vectors, by="test", why="consolidate")
 
 
-class Says:
-    """A merger that puts one text in the place of everything that it is shown."""
+class TextMerger:
+    """Merger that replaces all memories by given texts."""
 
     def __init__(self, *texts: str) -> None:
         self._texts = texts
@@ -84,8 +90,8 @@ class Says:
         )
 
 
-class Does:
-    """A merger that does what it is told to."""
+class FunctionMerger:
+    """Merger that calls a function."""
 
     def __init__(self, answer: Callable[[Sequence[Memory]], Any]) -> None:
         self._answer = answer

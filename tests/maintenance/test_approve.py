@@ -1,4 +1,4 @@
-"""What a person approves of a plan: done as one changeset, undone exactly, and never behind anybody's back."""
+"""Approving decisions of a plan: one changeset, exact undo, and rejection of outdated decisions."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ MERGED = (
 OLD, NEW = "The staging API listens on port 8080", "The staging API listens on port 9090"
 
 
-class House:
-    """A keeper, with its clock at hand."""
+class Backend:
+    """A keeper and its clock."""
 
     def __init__(self, store: Store, clock: FixedClock, llm: LLM | None) -> None:
         self.store, self.clock = store, clock
@@ -48,7 +48,7 @@ class House:
         )
 
     def add(self, *texts: str, **about: Any) -> list[int]:
-        """Their ids; each a day after the one before."""
+        """Add memories, one per day, and return their ids."""
         ids = []
         for text in texts:
             self.clock.advance(DAY)
@@ -56,7 +56,7 @@ class House:
         return ids
 
     def everything(self) -> str:
-        self.keeper.stats()  # what was recalled is counted
+        self.keeper.stats()  # record pending retrievals
         return "".join(export.export_lines(self.store))
 
     def live(self) -> list[int]:
@@ -64,10 +64,10 @@ class House:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., House]]:
-    made: list[House] = []
+def new_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Backend]]:
+    created: list[Backend] = []
 
-    def make(llm: LLM | None = None) -> House:
+    def make(llm: LLM | None = None) -> Backend:
         clock = FixedClock()
         store: Store
         if request.param == "memory":
@@ -76,71 +76,71 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[.
             store = SqliteStore(tmp_path / "cofio.db", clock)
         else:
             store = PostgresStore(request.getfixturevalue("postgres_url"), clock)
-        made.append(House(store, clock, llm))
-        return made[-1]
+        created.append(Backend(store, clock, llm))
+        return created[-1]
 
     yield make
-    for each in made:
-        each.keeper.close()
+    for item in created:
+        item.keeper.close()
 
 
-def reply(text: str) -> str:
-    """What a model says that merges three memories into one."""
+def merge_reply(text: str) -> str:
+    """Return an LLM reply that merges three memories into one."""
     return json.dumps({"facts": [{"text": text, "category": "detail", "memories": ["m1", "m2", "m3"]}]})
 
 
-def asked_for_months(here: House) -> None:
-    """Let months pass in which something else is asked for every day."""
+def simulate_months_of_use(here: Backend) -> None:
+    """Simulate months in which another memory is searched daily."""
     here.add("asked for every day")
     for _ in range(70):
         here.keeper.search("asked for every day", k=1)
         here.clock.advance(DAY)
 
 
-# ── of a consolidation ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── consolidation ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_duplicate_is_merged_the_other_is_left_and_undo_restores_the_export(house: Callable[..., House]) -> None:
-    here = house()
+def test_selected_duplicate_is_merged_and_undo_restores_the_export(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     here.add("We deploy with Fly.io", "We deploy with Fly.io", "Lint with ruff", "Lint with ruff")
     before = here.everything()
     plan = here.keeper.consolidate()
     assert here.everything() == before
     first, second = plan.decisions
-    done = here.keeper.approve("consolidate", [first], as_of=plan.as_of, by="ann")
-    assert (done.by, done.why) == ("ann", "approved: consolidate")
-    assert [change.action for change in done.changes] == ["delete", "noop"]
+    result = here.keeper.approve("consolidate", [first], as_of=plan.as_of, by="ann")
+    assert (result.by, result.why) == ("ann", "approved: consolidate")
+    assert [change.action for change in result.changes] == ["delete", "noop"]
     assert len(here.live()) == 3
-    later = here.keeper.approve("consolidate", [second], as_of=plan.as_of)  # what the first did is not in the way
+    later = here.keeper.approve("consolidate", [second], as_of=plan.as_of)  # the first approval does not block this one
     assert len(here.live()) == 2
-    for each in (later, done):
-        here.keeper.undo(each.id)
+    for item in (later, result):
+        here.keeper.undo(item.id)
     assert here.everything() == before
 
 
-def test_a_merge_is_written_where_its_members_were(house: Callable[..., House]) -> None:
-    here = house(ScriptedLLM([reply(MERGED)]))
+def test_approved_merge_has_the_scope_of_its_members(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend(ScriptedLLM([merge_reply(MERGED)]))
     ids = here.add(*CLUSTER, tags=("backup",), visibility="team", team="ops", user="ada")
     here.keeper.search("when does the nightly backup of the billing database run?")
     before = here.everything()
     plan = here.keeper.consolidate()
     [merge] = plan.decisions
     assert isinstance(merge, Merge), plan.refused
-    done = here.keeper.approve(
+    result = here.keeper.approve(
         "consolidate", [Merge(merge.ids, Fact(text=merge.fact.text), merge.reason)], as_of=plan.as_of
     )
-    merged = done.changes[0].memory
+    merged = result.changes[0].memory
     assert (merged.text, merged.project, merged.source) == (MERGED, PLACE["project"], PLACE["source"])
     assert (merged.visibility, merged.team, merged.user, merged.tags) == ("team", "ops", "ada", ("backup",))
     assert sorted(merged.metadata["consolidated_from"]) == ids
     assert merged.retrieval_count == 3
     assert here.live() == [merged.id]
-    here.keeper.undo(done.id)
+    here.keeper.undo(result.id)
     assert here.everything() == before
 
 
-def test_what_was_touched_since_is_refused_and_nothing_of_it_is_done(house: Callable[..., House]) -> None:
-    here = house()
+def test_decision_about_a_changed_memory_is_rejected_completely(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     ids = here.add("We deploy with Fly.io", "We deploy with Fly.io", "Lint with ruff", "Lint with ruff")
     plan = here.keeper.consolidate()
     here.keeper.update(ids[2], tags=["style"])
@@ -152,10 +152,10 @@ def test_what_was_touched_since_is_refused_and_nothing_of_it_is_done(house: Call
     assert len(here.live()) == 3
 
 
-def test_what_another_process_touches_at_the_last_moment_is_refused(
-    house: Callable[..., House], monkeypatch: pytest.MonkeyPatch
+def test_concurrent_change_by_another_process_is_detected(
+    new_backend: Callable[..., Backend], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = house()
+    here = new_backend()
     ids = here.add("We deploy with Fly.io", "We deploy with Fly.io")
     plan = here.keeper.consolidate()
     lent = here.keeper.services.writer
@@ -171,8 +171,8 @@ def test_what_another_process_touches_at_the_last_moment_is_refused(
     assert here.live() == ids
 
 
-def test_what_is_gone_or_archived_is_refused(house: Callable[..., House]) -> None:
-    here = house()
+def test_purged_or_archived_memory_is_rejected(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     ids = here.add("We deploy with Fly.io", "We deploy with Fly.io")
     here.keeper.delete(ids[0])
     as_of = here.keeper.changes(limit=1)[0].id
@@ -192,10 +192,10 @@ def test_what_is_gone_or_archived_is_refused(house: Callable[..., House]) -> Non
         ({"speaker": "Ada"}, {"speaker": "Bob"}),
     ],
 )
-def test_what_is_of_different_places_is_never_merged_by_approval(
-    house: Callable[..., House], one: dict[str, str], other: dict[str, str]
+def test_memories_of_different_owners_are_never_merged(
+    new_backend: Callable[..., Backend], one: dict[str, str], other: dict[str, str]
 ) -> None:
-    here = house()
+    here = new_backend()
     ids = [*here.add("We deploy with Fly.io", **one), *here.add("We deploy with Fly.io", **other)]
     as_of = here.keeper.changes(limit=1)[0].id
     for chore, decision in (
@@ -209,7 +209,7 @@ def test_what_is_of_different_places_is_never_merged_by_approval(
 
 
 @pytest.mark.parametrize(
-    ("chore", "decisions", "says"),
+    ("chore", "decisions", "message"),
     [
         ("backup", [Delete(1)], "has no decisions to approve"),
         ("dust", [Delete(1)], "has no decisions to approve"),
@@ -224,18 +224,18 @@ def test_what_is_of_different_places_is_never_merged_by_approval(
         ("prune", [Add(Fact(text="x"))], "prune proposes other decisions"),
     ],
 )
-def test_what_no_plan_could_hold_is_refused(
-    house: Callable[..., House], chore: str, decisions: list[Any], says: str
+def test_impossible_decision_is_rejected(
+    new_backend: Callable[..., Backend], chore: str, decisions: list[Any], message: str
 ) -> None:
-    here = house()
+    here = new_backend()
     ids = here.add("We deploy with Fly.io", "Lint with ruff")
-    with pytest.raises(InvalidInput, match=says):
+    with pytest.raises(InvalidInput, match=message):
         here.keeper.approve(chore, decisions, as_of=0)
     assert here.live() == ids
 
 
-def test_nobody_approves_as_of_a_time_to_come(house: Callable[..., House]) -> None:
-    here = house()
+def test_future_plan_time_is_rejected(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     ids = here.add("We deploy with Fly.io", "We deploy with Fly.io")
     for as_of in (here.keeper.changes(limit=1)[0].id + 1, -1, "1"):
         with pytest.raises(InvalidInput):
@@ -243,35 +243,35 @@ def test_nobody_approves_as_of_a_time_to_come(house: Callable[..., House]) -> No
     assert here.live() == ids
 
 
-# ── of a pruning ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pruning ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def pruned(here: House) -> tuple[list[int], MaintenancePlan]:
+def prune_plan(here: Backend) -> tuple[list[int], MaintenancePlan]:
     ids = here.add("The printer is on floor two", "The kettle is new", "The door code is on the fridge")
-    asked_for_months(here)
-    for number in range(12):  # of few memories a fifth is none
+    simulate_months_of_use(here)
+    for number in range(12):  # of a few memories a fifth is none
         here.add(f"Ticket {number} is about the {'red green blue'.split()[number % 3]} button")
     return ids, here.keeper.prune()
 
 
-def test_what_nobody_asks_for_goes_one_by_one(house: Callable[..., House]) -> None:
-    here = house()
-    ids, plan = pruned(here)
-    gone = [decision for decision in plan.decisions if isinstance(decision, Delete)]
-    assert {each.id for each in gone} == set(ids)
+def test_selected_memories_are_pruned(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
+    ids, plan = prune_plan(here)
+    deleted = [decision for decision in plan.decisions if isinstance(decision, Delete)]
+    assert {item.id for item in deleted} == set(ids)
     before = here.everything()
-    done = here.keeper.approve("prune", gone[:1], as_of=plan.as_of, by="ann")
-    assert (done.why, [change.memory_id for change in done.changes]) == ("approved: prune", [gone[0].id])
-    assert not {each.id for each in gone[1:]} - set(here.live())
-    here.keeper.undo(done.id)
+    result = here.keeper.approve("prune", deleted[:1], as_of=plan.as_of, by="ann")
+    assert (result.why, [change.memory_id for change in result.changes]) == ("approved: prune", [deleted[0].id])
+    assert not {item.id for item in deleted[1:]} - set(here.live())
+    here.keeper.undo(result.id)
     assert here.everything() == before
 
 
-@pytest.mark.parametrize("what", ["asked for", "pinned"])
-def test_what_is_asked_for_or_pinned_meanwhile_stays(house: Callable[..., House], what: str) -> None:
-    here = house()
-    ids, plan = pruned(here)
-    if what == "pinned":
+@pytest.mark.parametrize("change", ["asked for", "pinned"])
+def test_memory_used_or_pinned_meanwhile_is_kept(new_backend: Callable[..., Backend], change: str) -> None:
+    here = new_backend()
+    ids, plan = prune_plan(here)
+    if change == "pinned":
         here.keeper.update(ids[1], pinned=True)
     else:
         here.keeper.search("The kettle is new", k=1)
@@ -283,86 +283,90 @@ def test_what_is_asked_for_or_pinned_meanwhile_stays(house: Callable[..., House]
 # ── contradictions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_contradictions_come_newest_first_with_both_memories(house: Callable[..., House]) -> None:
-    here = house()
+def test_contradictions_are_listed_newest_first(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     old, new = here.add(OLD, NEW)
     here.add("Sessions expire after 30 minutes of inactivity", "Sessions expire after 60 minutes of inactivity")
-    found = here.keeper.contradictions()
-    assert (found.count, len(found.pairs), found.note) == (2, 2, "")
-    assert found.as_of == here.keeper.changes(limit=1)[0].id
-    assert found.pairs[0].newer.text == "Sessions expire after 60 minutes of inactivity"
-    last = found.pairs[1]
+    results = here.keeper.contradictions()
+    assert (results.count, len(results.pairs), results.note) == (2, 2, "")
+    assert results.as_of == here.keeper.changes(limit=1)[0].id
+    assert results.pairs[0].newer.text == "Sessions expire after 60 minutes of inactivity"
+    last = results.pairs[1]
     assert (last.newer.id, last.older.id) == (new, old)
     assert last.reason == "it has changed"
     assert last.cosine > pair_finder.NEAR
     fewer = here.keeper.contradictions(limit=1)
-    assert (fewer.count, fewer.pairs) == (2, found.pairs[:1])
+    assert (fewer.count, fewer.pairs) == (2, results.pairs[:1])
     for limit in (0, 1_001):
         with pytest.raises(InvalidInput):
             here.keeper.contradictions(limit=limit)
 
 
-def test_what_is_private_to_two_people_does_not_contradict(house: Callable[..., House]) -> None:
-    here = house()
+def test_private_memories_of_two_users_do_not_contradict(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     here.add(OLD, user="ada")
     here.add(NEW, user="bob")
     assert here.keeper.contradictions().count == 0
 
 
 @pytest.mark.parametrize("holds", ["newer", "older", "neither"])
-def test_a_contradiction_is_settled_and_the_settlement_undone(house: Callable[..., House], holds: str) -> None:
-    here = house()
+def test_contradiction_is_resolved_and_undone(new_backend: Callable[..., Backend], holds: str) -> None:
+    here = new_backend()
     old, new = here.add(OLD, NEW)
     before = here.everything()
-    found = here.keeper.contradictions()
+    results = here.keeper.contradictions()
     decisions = {
         "newer": [Delete(old, "the newer holds", new)],
         "older": [Delete(new, "the older holds", old)],
         "neither": [Delete(old, "neither holds"), Delete(new, "neither holds")],
     }[holds]
-    done = here.keeper.approve("contradictions", decisions, as_of=found.as_of, by="ann")
+    result = here.keeper.approve("contradictions", decisions, as_of=results.as_of, by="ann")
     assert here.live() == {"newer": [new], "older": [old], "neither": []}[holds]
     if holds == "newer":
         assert here.keeper.get(old).superseded_by == new
     assert here.keeper.contradictions().count == 0
-    here.keeper.undo(done.id)
+    here.keeper.undo(result.id)
     assert here.everything() == before
     assert here.keeper.contradictions().count == 1
 
 
-def test_what_was_read_from_what_does_not_hold_goes_with_it_and_comes_back(house: Callable[..., House]) -> None:
-    here = house()
+def test_knowledge_of_the_archived_memory_follows_it(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     old, new = here.add(OLD, NEW)
     row = here.keeper.knowledge.put("thresholds", source="staging", metric="port", value=8080.0, direction="above",
                                     memory=old)  # fmt: skip
-    found = here.keeper.contradictions()
-    done = here.keeper.approve("contradictions", [Delete(old, into=new)], as_of=found.as_of)
-    assert [each.action for each in done.knowledge] == ["delete"]
-    here.keeper.undo(done.id)
+    results = here.keeper.contradictions()
+    result = here.keeper.approve("contradictions", [Delete(old, into=new)], as_of=results.as_of)
+    assert [item.action for item in result.knowledge] == ["delete"]
+    here.keeper.undo(result.id)
     assert here.keeper.knowledge.get("thresholds", row.key).memory == old
 
 
-def test_both_hold_and_neither_list_nor_audit_tells_of_them_again(house: Callable[..., House]) -> None:
-    here = house()
+def test_agreed_pair_is_no_longer_listed(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     old, new = here.add(OLD, NEW, metadata={"ticket": 7})
     before = here.everything()
-    done = here.keeper.dismiss_contradiction([new, old], by="ann")
-    assert (done.by, done.why, [change.action for change in done.changes]) == ("ann", "both hold", ["edit", "edit"])
+    result = here.keeper.dismiss_contradiction([new, old], by="ann")
+    assert (result.by, result.why, [change.action for change in result.changes]) == (
+        "ann",
+        "both hold",
+        ["edit", "edit"],
+    )
     assert here.keeper.get(old).metadata["ticket"] == 7
     assert here.keeper.contradictions().count == 0
-    assert told_by_audit(here) == 0
-    here.keeper.undo(done.id)
+    assert count_contradictions_in_audit(here) == 0
+    here.keeper.undo(result.id)
     assert here.everything() == before
-    assert (here.keeper.contradictions().count, told_by_audit(here)) == (1, 1)
+    assert (here.keeper.contradictions().count, count_contradictions_in_audit(here)) == (1, 1)
 
 
-def told_by_audit(here: House) -> int:
+def count_contradictions_in_audit(here: Backend) -> int:
     profile = audit.profile(here.store, redact=redact, stale=lambda _: {}, comparer=JudgedComparer(ValueJudge()))
     return next(finding.count for finding in profile.findings if finding.name == "contradictions")
 
 
-def test_they_are_asked_about_again_once_one_of_them_says_something_else(house: Callable[..., House]) -> None:
-    here = house()
+def test_agreed_pair_is_listed_again_after_an_edit(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     old, new = here.add(OLD, NEW)
     here.keeper.dismiss_contradiction([old, new])
     here.keeper.update(new, text="The staging API listens on port 7070")
@@ -373,8 +377,8 @@ def test_they_are_asked_about_again_once_one_of_them_says_something_else(house: 
     assert here.keeper.contradictions().count == 1
 
 
-def test_it_takes_two_that_are_there_to_agree(house: Callable[..., House]) -> None:
-    here = house()
+def test_agreement_requires_two_existing_memories(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     old, new = here.add(OLD, NEW)
     for ids in ([old], [old, old], [old, new, new], []):
         with pytest.raises(InvalidInput):
@@ -386,17 +390,17 @@ def test_it_takes_two_that_are_there_to_agree(house: Callable[..., House]) -> No
         here.keeper.dismiss_contradiction([old, new])
 
 
-def test_what_is_noted_already_is_not_noted_again(house: Callable[..., House]) -> None:
-    here = house()
+def test_repeated_agreement_is_rejected(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     old, new = here.add(OLD, NEW)
-    done = here.keeper.dismiss_contradiction([old, new])
+    result = here.keeper.dismiss_contradiction([old, new])
     with pytest.raises(Conflict, match="already"):
         here.keeper.dismiss_contradiction([new, old])
-    assert here.keeper.changes(limit=1)[0].id == done.id
+    assert here.keeper.changes(limit=1)[0].id == result.id
 
 
-def test_of_what_was_purged_no_agreement_keeps_a_mark_to_guess_by(house: Callable[..., House]) -> None:
-    here = house()
+def test_agreement_stores_no_trace_of_purged_text(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     old, new = here.add(OLD, NEW)
     here.keeper.dismiss_contradiction([old, new])
     mark = f"{fingerprint(OLD) & (1 << 64) - 1:016x}"
@@ -405,15 +409,15 @@ def test_of_what_was_purged_no_agreement_keeps_a_mark_to_guess_by(house: Callabl
     assert mark not in str([here.keeper.get(new), here.keeper.history(new), here.everything()])
 
 
-def test_metadata_that_somebody_else_wrote_is_no_agreement(house: Callable[..., House]) -> None:
-    here = house()
+def test_unrelated_metadata_is_not_an_agreement(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     for odd in ([2], {"1": None, "2": None}, "all", {"1": {}, "2": {}}):
         here.add(OLD, NEW, metadata={pair_finder.DISMISSED: odd}, project=f"/srv/{type(odd).__name__}{odd!s:.9}")
     assert here.keeper.contradictions().count == 4
 
 
-def test_who_may_not_see_everything_settles_nothing(house: Callable[..., House]) -> None:
-    here = house()
+def test_restricted_viewer_cannot_resolve_contradictions(new_backend: Callable[..., Backend]) -> None:
+    here = new_backend()
     old, new = here.add(OLD, NEW, user="ada")
     ada = here.keeper.as_viewer(Viewer(user="ada"))
     for act in (

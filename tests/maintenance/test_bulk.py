@@ -1,4 +1,4 @@
-"""Many memories at once: one changeset, one undo, and what was read from them goes and comes along."""
+"""Bulk changes: one changeset, one undo, with the linked knowledge rows."""
 
 from __future__ import annotations
 
@@ -24,21 +24,25 @@ def keeper() -> Iterator[Keeper]:
 
 
 def state(keeper: Keeper) -> list[dict[str, Any]]:
-    """Every memory as it is, but for when it was changed last."""
+    """Return every memory without updated_at."""
     plain = [memory.as_dict() for memory in keeper.list(include_archived=True).memories]
-    return [{name: value for name, value in each.items() if name != "updated_at"} for each in plain]
+    return [{name: value for name, value in item.items() if name != "updated_at"} for item in plain]
 
 
-def test_many_are_archived_in_one_changeset_and_one_undo_brings_them_back(keeper: Keeper) -> None:
+def test_bulk_archive_is_one_changeset_and_undone_at_once(keeper: Keeper) -> None:
     before = state(keeper)
-    done = keeper.bulk([1, 2, 2, 3], "archive", by="ada", why="out of date")
-    assert (done.by, done.why, [change.action for change in done.changes]) == ("ada", "out of date", ["delete"] * 3)
+    result = keeper.bulk([1, 2, 2, 3], "archive", by="ada", why="out of date")
+    assert (result.by, result.why, [change.action for change in result.changes]) == (
+        "ada",
+        "out of date",
+        ["delete"] * 3,
+    )
     assert [memory.id for memory in keeper.list().memories] == [4]
-    keeper.undo(done.id)
+    keeper.undo(result.id)
     assert state(keeper) == before
 
 
-def test_what_is_so_already_is_passed_over_and_nothing_at_all_is_a_conflict(keeper: Keeper) -> None:
+def test_unchanged_memories_are_skipped_and_no_change_is_a_conflict(keeper: Keeper) -> None:
     keeper.update(1, pinned=True)
     assert [change.memory_id for change in keeper.bulk([1, 2], "pin").changes] == [2]
     newest = keeper.changes(limit=1)[0].id
@@ -50,24 +54,24 @@ def test_what_is_so_already_is_passed_over_and_nothing_at_all_is_a_conflict(keep
     assert [change.memory_id for change in keeper.bulk([1, 2, 3], "unpin").changes] == [1, 2]
 
 
-def test_tags_are_added_to_those_that_are_there_and_taken_from_them(keeper: Keeper) -> None:
+def test_tags_are_added_and_removed(keeper: Keeper) -> None:
     keeper.update(1, tags=["release", "ops"])
     keeper.bulk([1, 2], "tag", tags=["ops", " web "])
-    assert [keeper.get(each).tags for each in (1, 2)] == [("release", "ops", "web"), ("ops", "web")]
+    assert [keeper.get(item).tags for item in (1, 2)] == [("release", "ops", "web"), ("ops", "web")]
     keeper.bulk([1, 2, 3], "untag", tags=[" ops "])
-    assert [keeper.get(each).tags for each in (1, 2, 3)] == [("release", "web"), ("web",), ()]
+    assert [keeper.get(item).tags for item in (1, 2, 3)] == [("release", "web"), ("web",), ()]
 
 
-def test_fields_are_edited_and_a_kind_brings_its_category(keeper: Keeper) -> None:
-    done = keeper.bulk([1, 2], "edit", changes={"kind": "policy", "project": "/srv/web"})
-    assert [(change.memory.category, change.memory.project) for change in done.changes] == [
+def test_fields_are_edited_and_kind_sets_category(keeper: Keeper) -> None:
+    result = keeper.bulk([1, 2], "edit", changes={"kind": "policy", "project": "/srv/web"})
+    assert [(change.memory.category, change.memory.project) for change in result.changes] == [
         ("decision", "/srv/web")
     ] * 2
-    assert done.why == "edit"
+    assert result.why == "edit"
 
 
 @pytest.mark.parametrize(
-    ("given", "error"),
+    ("arguments", "error"),
     [
         ({"ids": [1, 99, 2], "action": "archive"}, NotFound),
         ({"ids": [], "action": "archive"}, InvalidInput),
@@ -84,33 +88,33 @@ def test_fields_are_edited_and_a_kind_brings_its_category(keeper: Keeper) -> Non
         ({"ids": [1, 2], "action": "pin", "tags": ["ops"]}, InvalidInput),
     ],
 )
-def test_what_cannot_be_done_to_all_of_them_is_done_to_none(
-    keeper: Keeper, given: dict[str, Any], error: type[CofioError]
+def test_invalid_bulk_change_changes_nothing(
+    keeper: Keeper, arguments: dict[str, Any], error: type[CofioError]
 ) -> None:
     before = state(keeper)
-    with pytest.raises(error) as caught:
-        keeper.bulk(**given)
-    assert caught.value.hint
+    with pytest.raises(error) as error_info:
+        keeper.bulk(**arguments)
+    assert error_info.value.hint
     assert state(keeper) == before
     assert keeper.changes(limit=1)[0].id == 1
 
 
-def test_domain_knowledge_goes_and_comes_with_the_memories_that_say_it(keeper: Keeper) -> None:
+def test_knowledge_follows_archived_and_restored_memories(keeper: Keeper) -> None:
     keeper.knowledge.put("patterns", pattern="JSON grows", memory=3)
     keeper.knowledge.put("patterns", pattern="May is quiet", memory=4)
     keeper.knowledge.put("patterns", pattern="Fridays are long", memory=1)
-    done = keeper.bulk([3, 4], "archive")
-    assert [each.action for each in done.knowledge] == ["delete", "delete"]
-    assert [each.pattern for each in keeper.knowledge.list("patterns")] == ["Fridays are long"]
+    result = keeper.bulk([3, 4], "archive")
+    assert [item.action for item in result.knowledge] == ["delete", "delete"]
+    assert [item.pattern for item in keeper.knowledge.list("patterns")] == ["Fridays are long"]
     back = keeper.bulk([1, 3, 4], "restore")
     assert ([change.memory_id for change in back.changes], len(back.knowledge)) == ([3, 4], 2)
     assert len(keeper.knowledge.list("patterns")) == 3
     keeper.undo(back.id)
-    keeper.undo(done.id)
+    keeper.undo(result.id)
     assert len(keeper.knowledge.list("patterns")) == 3
 
 
-def test_a_viewer_changes_what_they_see_and_all_or_nothing(keeper: Keeper) -> None:
+def test_viewer_changes_only_visible_memories(keeper: Keeper) -> None:
     ada = keeper.as_viewer(Viewer(user="ada", team="web"))
     own = ada.add("Ada likes tea.").memory_id
     shared = keeper.add("Bob deploys.", user="bob", team="web", visibility="team").memory_id
@@ -119,33 +123,33 @@ def test_a_viewer_changes_what_they_see_and_all_or_nothing(keeper: Keeper) -> No
     with pytest.raises(NotFound):
         ada.bulk([own, private], "archive")
     with pytest.raises(Forbidden):
-        ada.bulk([own, shared], "edit", changes={"visibility": "global"})  # another's to say
+        ada.bulk([own, shared], "edit", changes={"visibility": "global"})  # owned by another user
     assert state(keeper) == before
-    done = ada.bulk([own, shared], "tag", tags=["mine"])
-    assert [change.memory_id for change in done.changes] == [own, shared]
-    ada.undo(done.id)
+    result = ada.bulk([own, shared], "tag", tags=["mine"])
+    assert [change.memory_id for change in result.changes] == [own, shared]
+    ada.undo(result.id)
     assert state(keeper) == before
 
 
-# ── where a memory was learned ────────────────────────────────────────────────────────────────────────────────────────
+# ── exchange of a memory ──────────────────────────────────────────────────────────────────────────────────────────────
 
-SAID = [{"role": "user", "content": "We switched from Prisma to Drizzle."}]
+MESSAGES = [{"role": "user", "content": "We switched from Prisma to Drizzle."}]
 
 
-def learned(keeper: Keeper) -> int:
-    """The newest memory, once this was said."""
-    keeper.capture(SAID, wait=True, client="cc", session="s1", turn="1")
+def add_learned_memory(keeper: Keeper) -> int:
+    """Capture a statement and return the learned memory's id."""
+    keeper.capture(MESSAGES, wait=True, client="cc", session="s1", turn="1")
     return keeper.list(limit=1).memories[0].id
 
 
-def test_the_exchange_is_told_that_a_memory_was_learned_from(keeper: Keeper) -> None:
-    memory = learned(keeper)
+def test_learned_from_returns_the_exchange(keeper: Keeper) -> None:
+    memory = add_learned_memory(keeper)
     item = keeper.learned_from(memory)
     assert item is not None
     assert item.exchange is not None
     assert [message.text for message in item.exchange.messages] == ["We switched from Prisma to Drizzle."]
     keeper.update(memory, pinned=True)
-    assert keeper.learned_from(memory) == item  # what came later does not matter
+    assert keeper.learned_from(memory) == item  # later changes do not matter
     assert keeper.learned_from(1) is None
     keeper.add("Ann is on call in May.")
     assert keeper.learned_from(4) is None
@@ -155,10 +159,10 @@ def test_the_exchange_is_told_that_a_memory_was_learned_from(keeper: Keeper) -> 
         keeper.learned_from(999)
 
 
-def test_what_another_told_stays_theirs(keeper: Keeper) -> None:
+def test_exchange_is_visible_to_its_sender_only(keeper: Keeper) -> None:
     ada = keeper.as_viewer(Viewer(user="ada", team="web"))
     bob = keeper.as_viewer(Viewer(user="bob", team="web"))
-    ada.capture(SAID, wait=True, client="cc", session="s1", turn="1", visibility="team")
+    ada.capture(MESSAGES, wait=True, client="cc", session="s1", turn="1", visibility="team")
     memory = bob.list(limit=1).memories[0].id
     assert bob.learned_from(memory) is None
     item = ada.learned_from(memory)
@@ -168,7 +172,7 @@ def test_what_another_told_stays_theirs(keeper: Keeper) -> None:
     assert keeper.learned_from(memory) is not None
 
 
-def test_a_look_is_no_recall(keeper: Keeper) -> None:
+def test_search_without_noting_is_not_counted(keeper: Keeper) -> None:
     assert keeper.search("when do we deploy?", log=False)
     assert keeper.get(1).retrieval_count == 0
     keeper.search("when do we deploy?")

@@ -1,4 +1,4 @@
-"""When chores are due."""
+"""Cron schedules of maintenance chores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cofio.models import cron as models_cron
 from cofio.models.memory import to_utc_iso
 
 
-def at(text: str) -> str:
+def utc(text: str) -> str:
     return to_utc_iso(text)
 
 
@@ -35,46 +35,46 @@ def at(text: str) -> str:
         ("0 3 * * *", "2026-03-10T05:30:00+02:00", "2026-03-10T03:00:00Z"),
     ],
 )
-def test_the_newest_slot_is_the_last_one_up_to_now(cron: str, now: str, slot: str) -> None:
-    assert models_cron.newest_slot(cron, now) == at(slot)
+def test_newest_slot_is_the_last_one_before_now(cron: str, now: str, slot: str) -> None:
+    assert models_cron.newest_slot(cron, now) == utc(slot)
 
 
 @pytest.mark.parametrize("day", ["2026-03-29", "2026-10-25", "2026-03-08", "2026-11-01"])
-def test_days_on_which_clocks_are_put_on_or_back_are_days_like_others(day: str) -> None:
+def test_daylight_saving_days_are_ordinary_days(day: str) -> None:
     for hour in range(24):
         now = f"{day}T{hour:02}:30:00Z"
-        assert models_cron.newest_slot("0 * * * *", now) == at(f"{day}T{hour:02}:00:00Z")
-    assert models_cron.newest_slot("30 2 * * *", f"{day}T12:00:00Z") == at(f"{day}T02:30:00Z")
+        assert models_cron.newest_slot("0 * * * *", now) == utc(f"{day}T{hour:02}:00:00Z")
+    assert models_cron.newest_slot("30 2 * * *", f"{day}T12:00:00Z") == utc(f"{day}T02:30:00Z")
 
 
-def test_a_slot_is_due_once() -> None:
+def test_slot_is_due_once() -> None:
     cron, last = "0 3 * * *", "2026-03-10T03:00:00Z"
     assert models_cron.due_slot(cron, last, "2026-03-10T03:00:30Z") is None
     assert models_cron.due_slot(cron, last, "2026-03-11T02:59:59Z") is None
-    assert models_cron.due_slot(cron, last, "2026-03-11T03:00:00Z") == at("2026-03-11T03:00:00Z")
+    assert models_cron.due_slot(cron, last, "2026-03-11T03:00:00Z") == utc("2026-03-11T03:00:00Z")
     assert models_cron.due_slot(cron, "2026-03-11T03:00:00Z", "2026-03-11T03:00:30Z") is None
 
 
-def test_a_week_of_missed_slots_is_caught_up_by_one_run() -> None:
+def test_missed_slots_are_caught_up_by_one_run() -> None:
     now, last, ran = "2026-03-17T09:00:00Z", "2026-03-10T03:00:00Z", []
     while slot := models_cron.due_slot("0 3 * * *", last, now):
         ran.append(slot)
         last = slot
-    assert ran == [at("2026-03-17T03:00:00Z")]
+    assert ran == [utc("2026-03-17T03:00:00Z")]
 
 
-def test_what_never_ran_is_not_due_for_the_past() -> None:
+def test_new_schedule_is_not_due_for_past_slots() -> None:
     assert models_cron.due_slot("0 3 * * *", None, "2026-03-17T09:00:00Z") is None
 
 
-def test_another_schedule_counts_from_the_slot_of_the_one_before() -> None:
+def test_changed_schedule_continues_after_the_last_slot() -> None:
     last, now = "2026-03-10T03:00:00Z", "2026-03-10T04:00:00Z"
     assert models_cron.due_slot("0 5 * * *", last, now) is None
-    assert models_cron.due_slot("30 3 * * *", last, now) == at("2026-03-10T03:30:00Z")
+    assert models_cron.due_slot("30 3 * * *", last, now) == utc("2026-03-10T03:30:00Z")
 
 
 @pytest.mark.parametrize("cron", ["", "  ", "off", "OFF", "none", "never"])
-def test_a_chore_can_be_switched_off(cron: str) -> None:
+def test_schedule_can_be_disabled(cron: str) -> None:
     models_cron.check(cron)
     assert not models_cron.is_enabled(cron)
     assert models_cron.newest_slot(cron, "2026-03-10T03:00:00Z") is None
@@ -82,7 +82,7 @@ def test_a_chore_can_be_switched_off(cron: str) -> None:
 
 
 @pytest.mark.parametrize("cron", ["0 3 * * *", "0 4 * * 0", "*/5 1-3,7 * JAN-MAR MON", "0 0 29 2 *", " 0  3 * * * "])
-def test_a_schedule_is_taken(cron: str) -> None:
+def test_valid_schedule_is_accepted(cron: str) -> None:
     models_cron.check(cron)
     assert models_cron.is_enabled(cron)
 
@@ -95,13 +95,13 @@ def test_a_schedule_is_taken(cron: str) -> None:
         "²  3 * * *", "9" * 5_000 + " 3 * * *", "0 3 * 2 1#9",
     ],
 )  # fmt: skip
-def test_what_is_no_schedule_is_refused_with_what_to_give(cron: str) -> None:
+def test_invalid_schedule_is_rejected_with_hint(cron: str) -> None:
     with pytest.raises(Misconfigured, match="such as") as refused:
         models_cron.check(cron)
     assert len(str(refused.value)) < 600
 
 
-def test_the_words_load_no_library() -> None:
+def test_settings_do_not_import_the_cron_library() -> None:
     script = "import sys, cofio.settings as s; s.Settings.load({}, {}); print('cronsim' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"

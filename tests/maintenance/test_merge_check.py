@@ -1,4 +1,4 @@
-"""Whether a text says what some memories say: good merges pass, what loses, moves or adds something does not."""
+"""The check that a merged text says what its memories say: nothing lost, moved or added."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ from cofio.ports import Store
 from cofio.retrieval.hybrid import hits
 from cofio.text.duplicates import find_names
 from tests.maintenance.merge_cases import BAD, HONEST, Bad, Case
-from tests.maintenance.merge_fixtures import EMBEDDER, documents, done, finds, opened, remember
+from tests.maintenance.merge_fixtures import (
+    EMBEDDER,
+    add_memories,
+    apply_decisions,
+    embed_documents,
+    find_ids,
+    open_store,
+)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with opened(request.param, tmp_path) as store:
+    with open_store(request.param, tmp_path) as store:
         yield store
 
 
@@ -30,29 +37,29 @@ def memories(*texts: str) -> list[Memory]:
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
-def test_a_merge_that_says_it_all_passes(case: Case) -> None:
+def test_complete_merge_is_accepted(case: Case) -> None:
     assert find_loss(memories(*case.members), case.merged) == ""
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
-def test_a_merge_that_does_not_is_refused_with_the_reason(bad: Bad) -> None:
+def test_incomplete_merge_is_rejected_with_reason(bad: Bad) -> None:
     reason = find_loss(memories(*bad.members), bad.merged)
     assert reason
     assert bad.reason.lower() in reason.lower()
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
-def test_no_number_name_or_code_can_be_taken_out_of_a_good_merge(case: Case) -> None:
+def test_missing_number_name_or_code_is_detected(case: Case) -> None:
     members = memories(*case.members)
-    told = read(case.merged)
+    result = read(case.merged)
     digits = re.findall(r"(?<![\w-])\d+(?![\w-])", case.merged)
-    for value in {*digits, *told.spans, *find_names(case.merged)}:
+    for value in {*digits, *result.spans, *find_names(case.merged)}:
         without = re.sub(rf"(?i)(?<![\w-]){re.escape(value)}(?![\w-])", "", case.merged)
         assert holds(read(without), value) or find_loss(members, without), value
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
-def test_no_two_numbers_of_a_good_merge_can_change_places(case: Case) -> None:
+def test_swapped_numbers_are_detected(case: Case) -> None:
     members = memories(*case.members)
     numbers = re.findall(r"(?<![\w.:-])\d[\d.:]*\d|(?<![\w.:-])\d(?![\w.-])", case.merged)
     for one in set(numbers):
@@ -62,7 +69,7 @@ def test_no_two_numbers_of_a_good_merge_can_change_places(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
-def test_no_negation_can_be_taken_out_of_a_good_merge(case: Case) -> None:
+def test_removed_negation_is_detected(case: Case) -> None:
     members = memories(*case.members)
     for found in re.finditer(r"(?i)\b(?:never|not|no longer|no|without|instead of)\s+", case.merged):
         turned = case.merged[: found.start()] + case.merged[found.end() :]
@@ -70,15 +77,15 @@ def test_no_negation_can_be_taken_out_of_a_good_merge(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
-def test_no_negation_can_be_put_into_a_good_merge(case: Case) -> None:
+def test_added_negation_is_detected(case: Case) -> None:
     members = memories(*case.members)
     for found in re.finditer(r"\b(?:is|are|must|uses|use|runs|run|live)\b(?! (?:not|never|no))", case.merged):
         turned = f"{case.merged[: found.end()]} not{case.merged[found.end() :]}"
         assert find_loss(members, turned), turned
 
 
-def test_three_quarters_of_the_names_that_change_places_are_noticed() -> None:
-    """What is missed is mostly nonsense that no model would write, such as "Kubernetes 1.29" turned round."""
+def test_three_quarters_of_swapped_names_are_detected() -> None:
+    """The undetected ones are mostly nonsense that no model writes, such as "Kubernetes 1.29" reversed."""
     tried = noticed = 0
     for case in HONEST:
         for one, other in combinations(find_names(case.merged), 2):
@@ -91,103 +98,107 @@ def test_three_quarters_of_the_names_that_change_places_are_noticed() -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in HONEST if len(case.members) == 3], ids=lambda case: case.name)
-def test_no_memory_can_be_left_out_of_a_merge(case: Case) -> None:
+def test_missing_memory_is_detected(case: Case) -> None:
     for place, member in enumerate(case.members):
         others = [text for text in case.members if text != member]
         joined = "; ".join(others)
-        if not set(read(member).words) <= set(read(joined).words):  # it says something of its own
+        if not set(read(member).words) <= set(read(joined).words):  # this member has content of its own
             assert find_loss(memories(*case.members), joined), f"memory {place + 1}"
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
-def test_the_memories_one_after_the_other_are_always_a_good_merge(case: Case) -> None:
+def test_concatenated_memories_are_accepted(case: Case) -> None:
     assert find_loss(memories(*case.members), ". ".join(case.members) + ".") == ""
 
 
-def test_units_and_number_words_may_be_written_in_another_way() -> None:
-    said = memories(
+def test_units_and_number_words_may_differ_in_notation() -> None:
+    text = memories(
         "The cache keeps 2 replicas for 30 s", "The cache is limited to 512 MB", "The cache can't be shared"
     )
     assert (
-        find_loss(said, "The cache keeps two replicas for 30 seconds, is limited to 512MB and cannot be shared.") == ""
+        find_loss(text, "The cache keeps two replicas for 30 seconds, is limited to 512MB and cannot be shared.") == ""
     )
     assert "30" in find_loss(
-        said, "The cache keeps two replicas for 30 minutes, is limited to 512 MB and cannot be shared."
+        text, "The cache keeps two replicas for 30 minutes, is limited to 512 MB and cannot be shared."
     )
 
 
-def test_names_are_the_same_in_any_case_and_number() -> None:
-    said = memories("The team uses docker images", "Docker images are built by GitHub actions", "Images are scanned")
-    assert find_loss(said, "The team uses Docker images, which are built by GitHub Actions and scanned.") == ""
+def test_names_match_in_any_case_and_number() -> None:
+    text = memories("The team uses docker images", "Docker images are built by GitHub actions", "Images are scanned")
+    assert find_loss(text, "The team uses Docker images, which are built by GitHub Actions and scanned.") == ""
 
 
-def test_a_text_far_from_a_member_is_refused() -> None:
-    said = memories("we deploy with make", "we deploy with make on the server")
-    own = documents([memory.text for memory in said])
-    assert find_distant_member(said, own, documents(["we deploy with make on the server"])[0]) == ""
-    assert "memory 1" in find_distant_member(said, own, documents(["cats sleep all day long"])[0])
+def test_text_dissimilar_to_a_member_is_rejected() -> None:
+    text = memories("we deploy with make", "we deploy with make on the server")
+    own = embed_documents([memory.text for memory in text])
+    assert find_distant_member(text, own, embed_documents(["we deploy with make on the server"])[0]) == ""
+    assert "memory 1" in find_distant_member(text, own, embed_documents(["cats sleep all day long"])[0])
 
 
 # ── searches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def what_if(store: Store, members: list[Memory], text: str) -> SimulatedStore:
+def simulate_merge(store: Store, members: list[Memory], text: str) -> SimulatedStore:
     merged = Memory(id=-1, text=text, source="claude-code/app", project="/home/ann/app", created_at="", updated_at="")
-    return SimulatedStore(store, [memory.id for memory in members], {-1: (merged, documents([text])[0])})
+    return SimulatedStore(store, [memory.id for memory in members], {-1: (merged, embed_documents([text])[0])})
 
 
-def asked(store: Store, memory: Memory, query: str) -> None:
+def record_query(store: Store, memory: Memory, query: str) -> None:
     store.note([Retrieval(memory.id, query, "ann", "2026-02-01T00:00:00.000000+00:00")])
 
 
-def test_the_overlay_finds_what_is_found_once_the_merge_is_done(store: Store) -> None:
+def test_simulated_store_finds_what_the_real_merge_finds(store: Store) -> None:
     case = HONEST[0]
-    members = remember(store, *case.members)
+    members = add_memories(store, *case.members)
     for other in HONEST[1:]:
-        remember(store, *other.members)
-    overlay = what_if(store, members, case.merged)
+        add_memories(store, *other.members)
+    overlay = simulate_merge(store, members, case.merged)
     questions = ("which database do integration tests use", "PostgreSQL 16", "docker compose", "rate limit of the API")
-    before = {question: finds(question, overlay)[:5] for question in questions}
-    (heir, *_) = done(store, [Merge(tuple(m.id for m in members), Fact(text=case.merged, source="s"))]).changes
+    before = {question: find_ids(question, overlay)[:5] for question in questions}
+    (heir, *_) = apply_decisions(
+        store, [Merge(tuple(m.id for m in members), Fact(text=case.merged, source="s"))]
+    ).changes
     for question in questions:
-        after = [-1 if find == heir.memory_id else find for find in finds(question, store)[:5]]
+        after = [-1 if find == heir.memory_id else find for find in find_ids(question, store)[:5]]
         assert set(before[question][:3]) <= set(after)
         assert before[question][0] == after[0]
 
 
-def test_the_overlay_explains_hits_and_keeps_to_the_scope(store: Store) -> None:
-    members = remember(store, *HONEST[0].members)
-    overlay = what_if(store, members, HONEST[0].merged)
+def test_simulated_store_explains_hits_and_respects_scope(store: Store) -> None:
+    members = add_memories(store, *HONEST[0].members)
+    overlay = simulate_merge(store, members, HONEST[0].merged)
     vector = EMBEDDER.embed(["PostgreSQL database"], "query")[0]
     (hit,) = hits(Query(text="PostgreSQL database", explain=True), vector, overlay, 0.0)
     assert hit.id == -1
     assert hit.why
     assert "postgresql" in hit.why.words
     assert hits(Query(text="PostgreSQL", scope=Scope(project="/home/ann/other")), vector, overlay, 0.0) == []
-    assert overlay.stats() == store.stats()  # whatever is no search is the store's own
+    assert overlay.stats() == store.stats()  # other methods are those of the store
 
 
-def test_a_query_that_found_a_member_must_find_the_merged_text(store: Store) -> None:
-    members = remember(store, "we deploy with make", "we deploy from the server", "we deploy on mondays")
-    remember(store, *(f"the pelican number {each} eats fish" for each in range(12)))
-    asked(store, members[0], "how do we deploy")
+def test_query_that_found_a_member_must_find_the_merged_text(store: Store) -> None:
+    members = add_memories(store, "we deploy with make", "we deploy from the server", "we deploy on mondays")
+    add_memories(store, *(f"the pelican number {index} eats fish" for index in range(12)))
+    record_query(store, members[0], "how do we deploy")
     good, bad = (
-        what_if(store, members, "we deploy with make from the server"),
-        what_if(store, members, "zebra crossing"),
+        simulate_merge(store, members, "we deploy with make from the server"),
+        simulate_merge(store, members, "zebra crossing"),
     )
     stands_for = {-1: [memory.id for memory in members]}
-    assert find_lost_query(store, finds, stands_for, good) == ""
-    assert "how do we deploy" in find_lost_query(store, finds, stands_for, bad)
+    assert find_lost_query(store, find_ids, stands_for, good) == ""
+    assert "how do we deploy" in find_lost_query(store, find_ids, stands_for, bad)
 
 
-def test_a_query_that_finds_no_member_today_asks_for_nothing(store: Store) -> None:
-    members = remember(store, "we deploy with make", "we deploy from the server", "we deploy on mondays")
-    remember(store, *(f"the pelican number {each} eats fish" for each in range(12)))
-    asked(store, members[0], "pelican eats fish")  # it was found once; others are nearer by now
-    assert find_lost_query(store, finds, {-1: [members[0].id]}, what_if(store, members, "zebra crossing")) == ""
+def test_query_that_no_longer_finds_a_member_is_ignored(store: Store) -> None:
+    members = add_memories(store, "we deploy with make", "we deploy from the server", "we deploy on mondays")
+    add_memories(store, *(f"the pelican number {index} eats fish" for index in range(12)))
+    record_query(store, members[0], "pelican eats fish")  # found once; other memories are more similar now
+    assert (
+        find_lost_query(store, find_ids, {-1: [members[0].id]}, simulate_merge(store, members, "zebra crossing")) == ""
+    )
 
 
-# ── small words and signs ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── function words and symbols ────────────────────────────────────────────────────────────────────────────────────────
 
 QUEUE = (
     "Jobs are retried at most 5 times",
@@ -214,18 +225,18 @@ KEPT = (
         ("the queue", "the queue in Kubernetes", ""),
     ],
 )
-def test_a_small_word_or_a_sign_makes_the_difference(old: str, new: str, reason: str) -> None:
-    said = memories(*QUEUE)
-    assert find_loss(said, KEPT) == ""
+def test_function_word_or_symbol_makes_a_difference(old: str, new: str, reason: str) -> None:
+    text = memories(*QUEUE)
+    assert find_loss(text, KEPT) == ""
     assert old in KEPT
-    told = find_loss(said, KEPT.replace(old, new))
-    assert told
-    assert reason in told
+    result = find_loss(text, KEPT.replace(old, new))
+    assert result
+    assert reason in result
 
 
-def test_a_search_may_find_it_a_little_further_down_and_no_more(store: Store) -> None:
-    one, two = remember(store, "we deploy with make", "we deploy with make on the server")
-    asked(store, one, "how do we deploy?")
+def test_merged_text_may_rank_slightly_lower(store: Store) -> None:
+    one, two = add_memories(store, "we deploy with make", "we deploy with make on the server")
+    record_query(store, one, "how do we deploy?")
 
     def ranked(place: int) -> Callable[..., list[int]]:
         def finds(_: str, searched: Store, _scope: Scope) -> list[int]:
@@ -234,6 +245,6 @@ def test_a_search_may_find_it_a_little_further_down_and_no_more(store: Store) ->
 
         return finds
 
-    after = what_if(store, [one, two], "we deploy with make on the server")
+    after = simulate_merge(store, [one, two], "we deploy with make on the server")
     assert find_lost_query(store, ranked(3), {-1: [one.id, two.id]}, after) == ""
     assert find_lost_query(store, ranked(4), {-1: [one.id, two.id]}, after)

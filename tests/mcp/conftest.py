@@ -1,4 +1,4 @@
-"""`cofio mcp` as clients start it, and the tools in this process on a keeper that hashes."""
+"""Fixtures that run `cofio mcp` in a new process, and the MCP tools in this process with the hashing embedder."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cofio.server.mcp.caller import Caller
 from cofio.server.mcp.dispatcher import Dispatcher
 from cofio.server.mcp.tool_results import ToolResult
 from cofio.server.mcp.tools import OpenMemories, answer
-from tests.mcp.sdk_client import around
+from tests.mcp.sdk_client import isolated_env
 
-Ask = Callable[..., ToolResult]
+CallTool = Callable[..., ToolResult]
 
 
 @pytest.fixture
-def reach(keeper: Keeper) -> OpenMemories:
-    """The way to this keeper's memories."""
+def open_keeper(keeper: Keeper) -> OpenMemories:
+    """Return a context manager factory that opens this keeper."""
 
     @contextmanager
     def reached(*, new: bool) -> Iterator[Keeper]:
@@ -33,24 +33,27 @@ def reach(keeper: Keeper) -> OpenMemories:
 
 
 @pytest.fixture
-def counter(reach: OpenMemories) -> Dispatcher:
-    """A counter in this process, for clients at work in /home/ann/web."""
-    return Dispatcher(reach, lambda client: Caller("/home/ann/web", client))
+def dispatcher(open_keeper: OpenMemories) -> Dispatcher:
+    """Return a dispatcher in this process for clients in /home/ann/web."""
+    return Dispatcher(open_keeper, lambda client: Caller("/home/ann/web", client))
 
 
 @pytest.fixture
-def ask(reach: OpenMemories) -> Ask:
-    """Calls a tool in this process: `ask("memory_search", query="…")`, in /home/ann/web unless said otherwise."""
+def call_tool(open_keeper: OpenMemories) -> CallTool:
+    """Return a function that calls a tool, for example `call_tool("memory_search", query="…")`, by default in
+    /home/ann/web."""
 
-    def asked(name: str, *, at: str = "/home/ann/web", client: str = "claude-code", **arguments: Any) -> ToolResult:
-        return answer(name, arguments, Caller(at, client), reach)
+    def call(name: str, *, project: str = "/home/ann/web", client: str = "claude-code", **arguments: Any) -> ToolResult:
+        return answer(name, arguments, Caller(project, client), open_keeper)
 
-    return asked
+    return call
 
 
-def cofio(home: Path, *arguments: str, **env: str) -> str:
-    """What `cofio ARGUMENTS` prints, in a process of its own."""
+def run_cofio(home: Path, *arguments: str, **env: str) -> str:
+    """Return the output of `cofio ARGUMENTS` run in a new process."""
     command = [sys.executable, "-m", "cofio", *arguments]
-    done = subprocess.run(command, env=around(home, env), capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    result = subprocess.run(
+        command, env=isolated_env(home, env), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout

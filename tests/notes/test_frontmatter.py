@@ -1,4 +1,4 @@
-"""Front matter: what is read of it, and that what is written comes back."""
+"""Parsing and writing front matter."""
 
 from __future__ import annotations
 
@@ -39,44 +39,44 @@ def fields(*lines: str) -> FrontMatter:
         ('"my key": x', None),
     ],
 )
-def test_a_value_is_a_text_or_a_list_of_texts(line: str, value: object) -> None:
+def test_value_is_text_or_list(line: str, value: object) -> None:
     assert fields(line).get("key") == value
 
 
-def test_lists_and_texts_of_several_lines_stand_below_their_key() -> None:
+def test_multiline_lists_and_texts_are_parsed() -> None:
     read = fields("tags:", "  - a", '- "b: c"', "  -   ", "about: |", "  one", "   two", "", "rest: >-", "  x", "  y")
     assert read == {"tags": ["a", "b: c"], "about": "one\n two", "rest": "x y"}
 
 
-def test_keys_inside_a_key_come_under_their_own_names() -> None:
+def test_nested_keys_are_flattened() -> None:
     assert fields("metadata:", "  type: user", "  level: 3", "name: x") == {"type": "user", "level": "3", "name": "x"}
 
 
-def test_what_is_nothing_is_left_out() -> None:
+def test_empty_values_are_omitted() -> None:
     assert fields("a:", "b: ~", "c: null", "d: []", "# e: f", "just words", 'g: ""') == {}
 
 
 @pytest.mark.parametrize(
     "text", ["", "plain", "---", "---\n", "---\nkey: x\nno end", "--- \nkey: x", " ---\nk: x\n---\n"]
 )
-def test_what_does_not_end_or_begin_is_no_front_matter(text: str) -> None:
+def test_incomplete_front_matter_is_body_text(text: str) -> None:
     assert frontmatter.split_front_matter(text) == (frontmatter.ParsedFrontMatter(), text)
 
 
-def test_the_body_is_left_as_it_stands() -> None:
+def test_body_is_unchanged() -> None:
     for ending in ("\n", "\r\n"):
         page = ending.join(("---", "a: b", "---", "", " x\r y ", "---", ""))
         read, body = frontmatter.split_front_matter("\ufeff" + page)
         assert (read.fields, body) == ({"a": "b"}, ending.join(("", " x\r y ", "---", "")))
 
 
-def test_quotes_without_number_are_read_in_no_time() -> None:
-    started = time.monotonic()
+def test_many_quotes_are_parsed_quickly() -> None:
+    start_time = time.monotonic()
     assert fields(f"tags: [x{chr(39) * 300_000}, y]")["tags"] == ["x" + chr(39) * 300_000, "y"]
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - start_time < 5
 
 
-def test_tags_are_read_from_a_list_or_a_line() -> None:
+def test_tags_are_parsed_from_a_list_or_a_line() -> None:
     for line in ("tags: [a, b]", "tags: a, b", "tags: a b", "tags: '#a #b'", "tags: #a #b", "tag: [a, '#b']"):
         assert frontmatter.tags_of(fields(line)) == ["a", "b"], line
     assert frontmatter.tags_of(fields("tags:", "  - two words", "  - b")) == ["two words", "b"]
@@ -84,15 +84,15 @@ def test_tags_are_read_from_a_list_or_a_line() -> None:
 
 
 @given(TEXTS, st.lists(TEXTS))
-def test_what_is_written_comes_back(text: str, several: list[str]) -> None:
+def test_written_values_are_read_back(text: str, several: list[str]) -> None:
     lines = frontmatter.to_front_matter((("one", frontmatter.quote_value(text)), ("many", several)))
     read = fields(*lines)
     assert read.get("one", "") == text
-    assert read.get("many", []) == [each for each in several if each]
+    assert read.get("many", []) == [item for item in several if item]
 
 
 @given(TEXTS, st.lists(TEXTS))
-def test_a_reader_of_yaml_reads_the_same(text: str, several: list[str]) -> None:
+def test_written_values_are_valid_yaml(text: str, several: list[str]) -> None:
     page = "\n".join(frontmatter.to_front_matter((("one", frontmatter.quote_value(text)), ("many", several))))
     read = yaml.safe_load(page)
     assert read["one"] == text
@@ -100,7 +100,7 @@ def test_a_reader_of_yaml_reads_the_same(text: str, several: list[str]) -> None:
 
 
 @given(st.text("-:#[]{}\"'|>~, \t\n\rab\\", max_size=200))
-def test_anything_is_read_without_an_error(text: str) -> None:
+def test_random_text_never_raises(text: str) -> None:
     read, body = frontmatter.split_front_matter(f"---\n{text}\n---\nbody")
-    assert all(isinstance(each, str) for value in read.fields.values() for each in frontmatter.to_list(value))
+    assert all(isinstance(item, str) for value in read.fields.values() for item in frontmatter.to_list(value))
     assert body.endswith("body")

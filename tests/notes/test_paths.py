@@ -1,4 +1,4 @@
-"""What notes and folders are called."""
+"""File names of notes and labels of folders."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def name_of(text: str, memory_id: int = 12) -> str:
         ("e\u0301te\u0301", "\u00e9t\u00e9 (12).md"),
     ],
 )  # fmt: skip
-def test_a_note_is_called_by_its_first_words_and_its_id(text: str, name: str) -> None:
+def test_note_name_has_first_words_and_id(text: str, name: str) -> None:
     assert name_of(text) == name
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1))
-def test_any_text_makes_a_name_that_file_systems_take(text: str) -> None:
+def test_random_text_makes_a_valid_file_name(text: str) -> None:
     name = name_of(text, 1 << 60)
     assert name == Path(name).name
     assert not name.startswith((".", " ", "-"))
@@ -48,29 +48,29 @@ def test_any_text_makes_a_name_that_file_systems_take(text: str) -> None:
 
 
 @pytest.mark.parametrize("label", ["", "vault", "my notes", "übung"])
-def test_a_place_comes_back_from_its_key(label: str) -> None:
+def test_folder_key_round_trips(label: str) -> None:
     for path in ("/home/ada/vault", "/srv/a=b/c", "/x"):
         place = FolderPath(label, Path(path))
         assert FolderPath.of(place.key) == place
 
 
-def test_sources_tell_the_folder_by_its_label() -> None:
+def test_source_contains_the_label() -> None:
     assert FolderPath("", Path("/n")).source("a/b.md") == "file:a/b.md"
     assert FolderPath("wiki", Path("/n")).source("a/b.md") == "file:wiki/a/b.md"
 
 
 @pytest.mark.parametrize("label", ["a/b", "a=b", "a,b", "a\nb", "x" * 300])
-def test_a_label_that_cannot_be_is_refused(label: str) -> None:
+def test_invalid_label_is_rejected(label: str) -> None:
     with pytest.raises(InvalidInput):
         paths.label_of(label)
 
 
-def test_a_folder_without_a_label_is_called_by_its_name() -> None:
+def test_label_defaults_to_the_folder_name() -> None:
     assert paths.free_label(Path("/srv/docs"), []) == "docs"
     assert paths.free_label(Path("/srv/docs"), ["docs", "docs-2", "x"]) == "docs-3"
     assert paths.free_label(Path("/srv/a=b,c"), []) == "a b c"
     assert paths.free_label(Path("/"), []) == "notes"
 
 
-def test_the_hour_is_the_moments_own() -> None:
+def test_hour_is_taken_from_the_timestamp() -> None:
     assert paths.hour_of(AT) == "2026-01-31-23"

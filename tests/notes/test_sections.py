@@ -1,4 +1,4 @@
-"""A page as parts: one a heading, split where it is long, with what the page says of them all."""
+"""Splitting a Markdown page into sections with the page's metadata."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def texts(text: str) -> list[str]:
     return [part.text for part in parts(text)]
 
 
-def test_each_heading_is_a_part_with_the_way_to_it() -> None:
+def test_each_heading_is_a_section_with_its_path() -> None:
     assert [(part.heading, part.text) for part in parts(PAGE)] == [
         ("", "Before anything else, read this page twice."),
         ("Deploy > Staging", "Deploys to staging happen on every push to main #ci."),
@@ -55,7 +55,7 @@ def test_each_heading_is_a_part_with_the_way_to_it() -> None:
     ]
 
 
-def test_the_page_tells_its_title_tags_names_and_date() -> None:
+def test_page_has_title_tags_aliases_and_date() -> None:
     first, staging, production, port = parts(PAGE)
     assert first.context == "Runbook"
     assert staging.context == "Runbook > Deploy > Staging"
@@ -64,26 +64,26 @@ def test_the_page_tells_its_title_tags_names_and_date() -> None:
     assert production.entities == ("The book", "Ada", "Ben")
     assert {part.created_at for part in parts(PAGE)} == {"2025-03-04T00:00:00.000000+00:00"}
     assert port.fields == {"status": "open", "note_source": "wiki"}
-    assert port.noted("a.md") == {
+    assert port.to_metadata("a.md") == {
         "status": "open",
         "note_source": "wiki",
         "note": {"path": "a.md", "heading": "Port", "fields": ["note_source", "status"]},
     }
 
 
-def test_a_page_without_a_title_is_called_like_its_file() -> None:
+def test_title_defaults_to_the_file_name() -> None:
     (part,) = parts("One plain sentence of some words.")
     assert (part.context, part.heading, part.category, part.created_at) == ("run book", "", "learning", "")
 
 
-def test_kind_and_category_count_where_they_are_known() -> None:
+def test_known_kind_and_category_are_used() -> None:
     (part,) = parts("---\nkind: policy\n---\nNever force-push to main.")
     assert (part.kind, part.category) == ("policy", "")
     (part,) = parts("---\nkind: nonsense\ncategory: decision\n---\nNever force-push to main.")
     assert (part.kind, part.category) == ("other", "decision")
 
 
-def test_code_stays_whole_and_a_hash_in_it_is_no_heading() -> None:
+def test_code_block_is_kept_and_its_hash_lines_are_not_headings() -> None:
     code = "```sh\n# not a heading\n\n[[not a link]] #notag <!-- not a comment -->\nmake\n```"
     (part,) = parts(f"# Build\nThis is how the thing is built:\n{code}\n")
     assert part.text == f"This is how the thing is built:\n{code}"
@@ -91,30 +91,30 @@ def test_code_stays_whole_and_a_hash_in_it_is_no_heading() -> None:
 
 
 @pytest.mark.parametrize("fence", ["```", "~~~", "````", "   ```"])
-def test_a_fence_ends_with_its_own_kind(fence: str) -> None:
+def test_fence_is_closed_by_its_own_kind(fence: str) -> None:
     inner = "~~~" if "`" in fence else "```"
     (part,) = parts(f"# A\nwords before it, five of them\n{fence}\n{inner}\n# no\n{fence}\nafter")
     assert part.heading == "A"
     assert part.text.endswith("after")
 
 
-def test_a_fence_that_is_never_closed_goes_on_to_the_end() -> None:
+def test_unclosed_fence_extends_to_the_end() -> None:
     (part,) = parts("# A\nwords before it, five of them\n```\n# no\n")
     assert part.heading == "A"
 
 
-def test_inline_code_is_left_alone() -> None:
+def test_inline_code_is_unchanged() -> None:
     (part,) = parts("Type `[[x]]` or ``#y ` z`` and press the return key.")
     assert part.text == "Type `[[x]]` or ``#y ` z`` and press the return key."
     assert (part.tags, part.entities) == ((), ())
 
 
-def test_tags_are_words_after_a_hash() -> None:
+def test_hash_words_are_tags() -> None:
     (part,) = parts("A #one and #two/three, #x-1 but not #12 nor a#b nor # c, nor https://x.y/#z at all.")
     assert part.tags == ("one", "two/three", "x-1")
 
 
-def test_links_read_as_what_they_show() -> None:
+def test_links_are_replaced_by_their_text() -> None:
     (part,) = parts(
         "See [[A]], [[B|bee]], [[C#d]], [[#here]], ![[img.png]] and ![[Embedded note]] for some more of it."
     )
@@ -122,7 +122,7 @@ def test_links_read_as_what_they_show() -> None:
     assert part.entities == ("A", "B", "C", "Embedded note")
 
 
-def test_comments_are_left_out_with_what_is_in_them() -> None:
+def test_comments_are_removed() -> None:
     page = (
         "Some words <!-- hidden --> that are seen here.\n\n<!--\n\n# Not a heading\n\nhidden -->\n\n"
         "# Real\nmore words to be seen here"
@@ -130,7 +130,7 @@ def test_comments_are_left_out_with_what_is_in_them() -> None:
     assert texts(page) == ["Some words  that are seen here.", "more words to be seen here"]
 
 
-def test_headings_of_all_kinds() -> None:
+def test_all_heading_styles_are_recognized() -> None:
     page = (
         "Top\n===\nwords of the top, five here\n\nSub\n---\nwords of the sub, five here\n\n"
         "###\nwords below nothing, five here\n####### no\n"
@@ -142,53 +142,53 @@ def test_headings_of_all_kinds() -> None:
     ]
 
 
-def test_a_rule_below_a_paragraph_of_several_lines_makes_no_heading() -> None:
+def test_rule_after_a_multiline_paragraph_is_not_a_heading() -> None:
     assert [part.heading for part in parts("one line of some words\nand another line\n---\nmore words for a part")] == [
         ""
     ]
 
 
-def test_headings_that_are_there_twice_are_told_apart_by_their_order() -> None:
+def test_equal_headings_are_distinguished_by_order() -> None:
     page = "# A\nfirst words under this heading\n# A\nsecond words under this heading\n"
     assert [part.heading for part in parts(page)] == ["A", "A"]
 
 
-def test_a_long_section_is_split_between_paragraphs() -> None:
+def test_long_section_is_split_between_paragraphs() -> None:
     paragraphs = [f"Paragraph {number} " + "says this and that. " * 20 for number in range(10)]
-    found = parts("# Long\n" + "\n\n".join(paragraphs))
-    assert len(found) > 1
-    assert {part.heading for part in found} == {"Long"}
-    assert all(len(part.text) <= PIECE for part in found)
-    assert [word for part in found for word in part.text.split()] == " ".join(paragraphs).split()
+    results = parts("# Long\n" + "\n\n".join(paragraphs))
+    assert len(results) > 1
+    assert {part.heading for part in results} == {"Long"}
+    assert all(len(part.text) <= PIECE for part in results)
+    assert [word for part in results for word in part.text.split()] == " ".join(paragraphs).split()
 
 
-def test_a_long_paragraph_is_split_after_a_sentence() -> None:
-    found = texts("This sentence has some words in it. " * 200)
-    assert all(len(text) <= PIECE and text.endswith(".") for text in found)
+def test_long_paragraph_is_split_between_sentences() -> None:
+    results = texts("This sentence has some words in it. " * 200)
+    assert all(len(text) <= PIECE and text.endswith(".") for text in results)
 
 
-def test_a_line_without_an_end_is_split_somewhere() -> None:
-    found = texts("x" * 10_000)
-    assert "".join(found) == "x" * 10_000
+def test_long_line_is_split_anywhere() -> None:
+    results = texts("x" * 10_000)
+    assert "".join(results) == "x" * 10_000
 
 
-def test_long_code_stays_whole_as_long_as_a_memory_may_be() -> None:
+def test_long_code_block_is_kept_up_to_the_memory_limit() -> None:
     code = "```\n" + "line of code\n" * 1_000 + "```"
     assert code in texts(f"# A\nsome words before this code\n\n{code}\n\nand some words after it")
     for text in texts("```\n" + "line of code\n" * 20_000):
         assert len(text) <= MAX_TEXT
 
 
-def test_what_says_nothing_is_no_part() -> None:
+def test_empty_sections_are_skipped() -> None:
     assert texts("# A\n\n---\n\n***\n\n# B\n\n> \n\n- \n") == []
     assert texts("") == texts("\n\n") == texts("---\ntags: [x]\n---\n") == []
 
 
-def test_ends_of_lines_do_not_matter() -> None:
+def test_line_endings_are_equivalent() -> None:
     assert parts(PAGE) == parts(PAGE.replace("\n", "\r\n")) == parts("\ufeff" + PAGE)
 
 
-# ── what flush wrote ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── flushed summaries ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 SUMMARIES = [
     "AAPL volume spike.",
@@ -202,7 +202,7 @@ SUMMARIES = [
 
 
 @pytest.mark.parametrize("summary", SUMMARIES)
-def test_a_flushed_summary_comes_back_word_for_word(summary: str) -> None:
+def test_flushed_summary_is_read_back_exactly(summary: str) -> None:
     page = reading.flushed_page(summary, ["one", "two words"], "2026-01-31-23")
     assert page.startswith("# Memory: 2026-01-31-23\n\nTags: one, two words\n\n")
     (part,) = parts(page)
@@ -211,14 +211,14 @@ def test_a_flushed_summary_comes_back_word_for_word(summary: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1))
-def test_any_summary_comes_back(summary: str) -> None:
+def test_random_summary_is_read_back_exactly(summary: str) -> None:
     if summary.strip():
         (part,) = parts(reading.flushed_page(summary.strip(), [], "2026-01-31-23"))
         assert part.text == summary.strip()
         assert part.tags == ()
 
 
-def test_a_page_that_only_begins_like_one_is_read_as_any_other() -> None:
+def test_similar_page_is_read_as_an_ordinary_page() -> None:
     assert [part.heading for part in parts("# Memory: of my youth\n\nTags: no, none of them here at all\n")] == [
         "Memory: of my youth"
     ]
@@ -226,24 +226,28 @@ def test_a_page_that_only_begins_like_one_is_read_as_any_other() -> None:
     assert (part.text, part.created_at) == ("words", "")
 
 
-# ── whatever comes ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── random input ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(st.text("#-=`~[]|!<>%: \t\n\rab1_/*\\\u2028", max_size=400))
-def test_every_part_of_any_page_can_be_a_memory(text: str) -> None:
+def test_sections_of_random_pages_are_valid_memories(text: str) -> None:
     for part in parts(text):
         fact = Fact(
-            text=part.text, tags=part.tags, entities=part.entities, context=part.context, metadata=part.noted("a.md")
+            text=part.text,
+            tags=part.tags,
+            entities=part.entities,
+            context=part.context,
+            metadata=part.to_metadata("a.md"),
         )
         assert fact.text == part.text
         assert 0 < len(part.text) <= MAX_TEXT
 
 
 @given(st.lists(st.sampled_from(["\n", "\n\n", "\n# A\n", "\n## B\n", "\n```\n", " ", "\n- ", "\n\n> "]), max_size=200))
-def test_no_word_below_a_heading_is_lost_and_none_comes_twice(marks: list[str]) -> None:
+def test_every_word_is_in_exactly_one_section(marks: list[str]) -> None:
     page = "".join(f"word{number} of some more{mark}" for number, mark in enumerate(marks))
-    said = " ".join(part.text for part in parts(page))
-    assert [word for word in said.split() if word.startswith("word")] == [
+    text = " ".join(part.text for part in parts(page))
+    assert [word for word in text.split() if word.startswith("word")] == [
         f"word{number}" for number in range(len(marks))
     ]
 
@@ -254,7 +258,7 @@ def test_no_word_below_a_heading_is_lost_and_none_comes_twice(marks: list[str]) 
      "a\n---\n" * 40_000, "---\n" + "a: " * 60_000, "x " * 100_000, "\n" * 200_000, "#a" * 100_000, " #a/" * 50_000,
      "---\n" + "k: [" + "'," * 90_000, "---\nk" + " " * 200_000 + "\n---\n", "```\n" * 50_000],
 )  # fmt: skip
-def test_no_page_takes_long(page: str) -> None:
-    started = time.process_time()
+def test_pathological_page_is_parsed_quickly(page: str) -> None:
+    start_time = time.process_time()
     parts(page)
-    assert time.process_time() - started < 10
+    assert time.process_time() - start_time < 10

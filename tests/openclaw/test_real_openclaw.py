@@ -18,7 +18,7 @@ import pytest
 
 from cofio.hooks import spool
 from cofio.hooks.client_events import event
-from tests.acceptance.models import Call, Models, Say
+from tests.acceptance.models import Models, TextReply, ToolCallReply
 from tests.acceptance.proxy import Outside
 from tests.http_api.caller import Caller
 from tests.openclaw import node
@@ -116,7 +116,11 @@ def test_memory_reaches_the_model_and_the_users_statement_is_learned(
     installed: Gateway, models: Models, service: Caller
 ) -> None:
     service.post("/memory/add", {"text": "We deploy with Fly.io on Fridays.", "source": "claude-code/web"})
-    models.when("xylophone", Call("tool_call", {"id": "memory_recall", "args": {"query": "deploy Fly.io"}}), Say("Ok."))
+    models.when(
+        "xylophone",
+        ToolCallReply("tool_call", {"id": "memory_recall", "args": {"query": "deploy Fly.io"}}),
+        TextReply("Ok."),
+    )
 
     installed.say("How do we deploy with Fly.io?")
     assert "We deploy with Fly.io on Fridays." in models.asked()[-1].text
@@ -133,7 +137,7 @@ def test_memory_reaches_the_model_and_the_users_statement_is_learned(
 
 @pytest.mark.timeout(900)
 def test_turn_without_the_service_is_answered_and_spooled(installed: Gateway, models: Models) -> None:
-    models.when(SAID, Say("Good choice."))
+    models.when(SAID, TextReply("Good choice."))
     assert "Good choice." in installed.say(SAID)
     (entry,) = spool.entries(installed.home / ".cofio")
     hook_event = event(entry.client, entry.raw)

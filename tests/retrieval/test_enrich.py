@@ -165,4 +165,4 @@ def test_duplicate_texts_are_returned_once_best_first() -> None:
     hits = [hit(duplicate, 0.7), hit(other, 0.6), hit(MEMORY, 0.5)]
     assert enrich.first_hits(hits, 5) == [duplicate, other]
     assert enrich.first_hits(hits, 1) == [duplicate]
-    assert enrich.first_hits(hits, 5, told=[MEMORY]) == [other]
+    assert enrich.first_hits(hits, 5, exclude=[MEMORY]) == [other]

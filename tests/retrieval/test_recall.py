@@ -22,7 +22,7 @@ from cofio.retrieval import recall
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, START_TOKENS, digest, estimate_tokens
-from tests.cli.conftest import Cofio, served
+from tests.cli.conftest import InProcessCli, running_service
 
 WEB, OPS = "/home/ada/web", "/home/ada/ops"
 
@@ -345,7 +345,7 @@ def test_service_recall_matches_keeper(keeper: Keeper) -> None:
     memory_id = add(keeper, "The auth bug was a missing cookie flag")
     settings = Settings.load({"port": 0}, environ={})
     expected = keeper.recall("fix the auth bug", project=WEB)
-    with served(keeper, settings) as url, Client(url) as client:
+    with running_service(keeper, settings) as url, Client(url) as client:
         result = client.recall("fix the auth bug", project=WEB)
         assert (result.text, result.ids, result.tokens) == (expected.text, (memory_id,), expected.tokens)
         assert client.recall(project=WEB, k=3).ids == (memory_id,)
@@ -355,11 +355,11 @@ def test_service_recall_matches_keeper(keeper: Keeper) -> None:
 
 
 @pytest.fixture
-def cofio(tmp_path_factory: pytest.TempPathFactory) -> Cofio:
-    return Cofio(tmp_path_factory.mktemp("home"))
+def cofio(tmp_path_factory: pytest.TempPathFactory) -> InProcessCli:
+    return InProcessCli(tmp_path_factory.mktemp("home"))
 
 
-def test_recall_command_prints_the_block(cofio: Cofio) -> None:
+def test_recall_command_prints_the_block(cofio: InProcessCli) -> None:
     without_judge = {"COFIO_JUDGE": "false"}
     cofio.lines("add", "The auth bug was a missing cookie flag", "--project", WEB)
     lines = cofio.lines("recall", "fix", "the", "auth", "bug", "--project", WEB, env=without_judge)
@@ -371,7 +371,7 @@ def test_recall_command_prints_the_block(cofio: Cofio) -> None:
 
 
 def test_recall_command_uses_the_current_directory_as_project(
-    cofio: Cofio, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    cofio: InProcessCli, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     cofio.lines("add", "We use pnpm here", "--project", str(tmp_path.resolve()))
@@ -380,7 +380,7 @@ def test_recall_command_uses_the_current_directory_as_project(
     assert cofio.json("recall", "--project", "another")["ids"] == []
 
 
-def test_recall_command_reports_when_nothing_is_injected(cofio: Cofio) -> None:
+def test_recall_command_reports_when_nothing_is_injected(cofio: InProcessCli) -> None:
     result = cofio("recall", "yes")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "Nothing would be injected." in result.stderr

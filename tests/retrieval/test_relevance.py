@@ -14,7 +14,7 @@ from cofio.retrieval import recall
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from cofio.text.tokens import search_terms
-from tests.cli.conftest import served
+from tests.cli.conftest import running_service
 
 WEB = "/home/ada/web"
 
@@ -196,7 +196,7 @@ def test_service_omits_memories_of_the_requesting_session(keeper: Keeper) -> Non
 
     own = add(keeper, "deploy production tuesdays", source="claude-code/web", session="s1")
     prompt = "deploy to production on tuesdays"
-    with served(keeper, Settings.load({"port": 0}, environ={})) as url, Client(url) as client:
+    with running_service(keeper, Settings.load({"port": 0}, environ={})) as url, Client(url) as client:
         assert client.recall(prompt, project=WEB).ids == (own,)
         assert not client.recall(prompt, project=WEB, client="claude-code", session="s1")
 

@@ -1,4 +1,4 @@
-"""Backfilling: turns on disk are learned from once each, oldest first, and all of it is undone at once."""
+"""Backfill of transcripts: every turn is learned once, oldest first, and one undo reverts all of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cofio.server.session_handler import SessionHandler
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.judges import ValueJudge
-from tests.server.transcript_files import claude, codex, unique
+from tests.server.transcript_files import unique, write_claude_transcript, write_codex_transcript
 
 WEB = "/home/ann/web"
 SAMPLES = Path(__file__).parents[1] / "acceptance" / "samples"
@@ -43,42 +43,48 @@ def homes(tmp_path: Path) -> dict[str, Path]:
     return {"claude-code": tmp_path / "claude", "codex": tmp_path / "codex"}
 
 
-def surveyed(keeper: Keeper, homes: dict[str, Path]) -> backfill.Survey:
+def take_survey(keeper: Keeper, homes: dict[str, Path]) -> backfill.Survey:
     paths, _ = backfill.find(homes)
     return backfill.survey(paths, partial(keeper.turns, any_key=True))
 
 
-def filled(keeper: Keeper, homes: dict[str, Path]) -> backfill.TurnSender:
-    """Backfill all there is."""
+def run_backfill(keeper: Keeper, homes: dict[str, Path]) -> backfill.TurnSender:
+    """Backfill all transcripts."""
     delivery = backfill.TurnSender(keeper, keeper.begin_backfill(), InboxWorker(keeper).drain)
-    delivery.deliver(surveyed(keeper, homes).new)
+    delivery.deliver(take_survey(keeper, homes).new)
     keeper.end_backfill(delivery.series)
     return delivery
 
 
-def live(keeper: Keeper) -> list[str]:
+def live_texts(keeper: Keeper) -> list[str]:
     return [memory.text for memory in keeper.list(limit=1000).memories]
 
 
-# ── what is on disk ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── finding turns ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_turns_come_in_the_order_in_which_they_were_said_across_files(keeper: Keeper, homes: dict[str, Path]) -> None:
-    claude(homes["claude-code"], "a", [("2026-03-03T00:00:00Z", "three"), ("2026-03-05T00:00:00Z", "five")])
-    claude(homes["claude-code"], "b", [("2026-03-01T00:00:00Z", "one"), ("2026-03-04T00:00:00Z", "four")])
-    codex(homes["codex"], "c", [("2026-03-02T00:00:00Z", "two")])
-    assert [entry.prompt for entry in surveyed(keeper, homes).entries] == ["one", "two", "three", "four", "five"]
+def test_turns_are_sorted_by_time_across_files(keeper: Keeper, homes: dict[str, Path]) -> None:
+    write_claude_transcript(
+        homes["claude-code"], "a", [("2026-03-03T00:00:00Z", "three"), ("2026-03-05T00:00:00Z", "five")]
+    )
+    write_claude_transcript(
+        homes["claude-code"], "b", [("2026-03-01T00:00:00Z", "one"), ("2026-03-04T00:00:00Z", "four")]
+    )
+    write_codex_transcript(homes["codex"], "c", [("2026-03-02T00:00:00Z", "two")])
+    assert [entry.prompt for entry in take_survey(keeper, homes).entries] == ["one", "two", "three", "four", "five"]
 
 
-def test_a_turn_without_a_time_has_that_of_its_neighbour_or_of_the_file(keeper: Keeper, homes: dict[str, Path]) -> None:
-    claude(homes["claude-code"], "a", [("", "before"), ("2026-03-03T00:00:00Z", "dated"), ("", "after")])
-    bare = claude(homes["claude-code"], "b", [("", "bare")])
+def test_missing_time_is_taken_from_neighbours_or_the_file(keeper: Keeper, homes: dict[str, Path]) -> None:
+    write_claude_transcript(
+        homes["claude-code"], "a", [("", "before"), ("2026-03-03T00:00:00Z", "dated"), ("", "after")]
+    )
+    bare = write_claude_transcript(homes["claude-code"], "b", [("", "bare")])
     os.utime(bare, (1_700_000_000, 1_700_000_000))
-    dates = {entry.prompt: entry.at[:10] for entry in surveyed(keeper, homes).entries}
+    dates = {entry.prompt: entry.at[:10] for entry in take_survey(keeper, homes).entries}
     assert dates == {"before": "2026-03-03", "dated": "2026-03-03", "after": "2026-03-03", "bare": "2023-11-14"}
 
 
-def test_the_project_is_that_of_the_working_folder_as_hooks_name_it(
+def test_project_is_the_repository_of_the_working_folder(
     keeper: Keeper, homes: dict[str, Path], tmp_path: Path
 ) -> None:
     tree = tmp_path.resolve() / "web"
@@ -86,12 +92,14 @@ def test_the_project_is_that_of_the_working_folder_as_hooks_name_it(
         (tree / ".git" / inner).mkdir(parents=True)
     (tree / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (tree / "src").mkdir()
-    claude(homes["claude-code"], "a", [("", "in a subfolder")], cwd=str(tree / "src"))
-    claude(homes["claude-code"], "b", [("", "in a worktree that is gone")], cwd=str(tree / ".worktrees" / "x"))
-    codex(homes["codex"], "c", [("2026-03-01T00:00:00Z", "gone")], cwd="/gone/shop")
-    codex(homes["codex"], "d", [("2026-03-01T00:00:00Z", "elsewhere")], cwd="C:\\work\\shop")
-    found = {entry.prompt: entry.project for entry in surveyed(keeper, homes).entries}
-    assert found == {
+    write_claude_transcript(homes["claude-code"], "a", [("", "in a subfolder")], cwd=str(tree / "src"))
+    write_claude_transcript(
+        homes["claude-code"], "b", [("", "in a worktree that is gone")], cwd=str(tree / ".worktrees" / "x")
+    )
+    write_codex_transcript(homes["codex"], "c", [("2026-03-01T00:00:00Z", "gone")], cwd="/gone/shop")
+    write_codex_transcript(homes["codex"], "d", [("2026-03-01T00:00:00Z", "elsewhere")], cwd="C:\\work\\shop")
+    results = {entry.prompt: entry.project for entry in take_survey(keeper, homes).entries}
+    assert results == {
         "in a subfolder": str(tree),
         "in a worktree that is gone": str(tree),
         "gone": "/gone/shop",
@@ -99,15 +107,15 @@ def test_the_project_is_that_of_the_working_folder_as_hooks_name_it(
     }
 
 
-def test_subagents_sidechains_and_sessions_of_cofio_are_left_out(keeper: Keeper, homes: dict[str, Path]) -> None:
-    claude(homes["claude-code"], "a", [("", "We use tabs.")], isSidechain=True)
-    claude(homes["claude-code"], "b", [("", "<cofio-request>\nWe use tabs.\n</cofio-request>")])
-    codex(homes["codex"], "c", [("2026-03-01T00:00:00Z", "We use tabs.")], parent_thread_id="d")
-    assert surveyed(keeper, homes).entries == ()
+def test_subagents_sidechains_and_cofio_sessions_are_skipped(keeper: Keeper, homes: dict[str, Path]) -> None:
+    write_claude_transcript(homes["claude-code"], "a", [("", "We use tabs.")], isSidechain=True)
+    write_claude_transcript(homes["claude-code"], "b", [("", "<cofio-request>\nWe use tabs.\n</cofio-request>")])
+    write_codex_transcript(homes["codex"], "c", [("2026-03-01T00:00:00Z", "We use tabs.")], parent_thread_id="d")
+    assert take_survey(keeper, homes).entries == ()
 
 
-def test_archived_rollouts_are_found_and_compressed_ones_told(homes: dict[str, Path]) -> None:
-    archived = codex(homes["codex"], "c", [("2026-03-01T00:00:00Z", "We use tabs.")])
+def test_archived_rollouts_are_read_and_compressed_ones_reported(homes: dict[str, Path]) -> None:
+    archived = write_codex_transcript(homes["codex"], "c", [("2026-03-01T00:00:00Z", "We use tabs.")])
     target = homes["codex"] / "archived_sessions" / archived.name
     target.parent.mkdir()
     archived.rename(target)
@@ -118,8 +126,8 @@ def test_archived_rollouts_are_found_and_compressed_ones_told(homes: dict[str, P
     assert [path for path, _ in skipped] == [str(packed)]
 
 
-def fork(path: Path, session: str) -> Path:
-    """Copy a transcript of Claude Code under another session, as a fork does."""
+def fork_transcript(path: Path, session: str) -> Path:
+    """Copy a Claude Code transcript under another session id, as a fork does."""
     lines = [{**json.loads(line), "sessionId": session} for line in path.read_text().splitlines()]
     copy = path.with_name(f"{session}.jsonl")
     copy.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -127,74 +135,76 @@ def fork(path: Path, session: str) -> Path:
     return copy
 
 
-def test_a_turn_that_a_forked_session_copied_counts_once(keeper: Keeper, homes: dict[str, Path]) -> None:
-    fork(claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")]), "b")
-    assert [entry.session for entry in surveyed(keeper, homes).entries] == ["a"]
+def test_turn_copied_by_a_forked_session_counts_once(keeper: Keeper, homes: dict[str, Path]) -> None:
+    fork_transcript(write_claude_transcript(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")]), "b")
+    assert [entry.session for entry in take_survey(keeper, homes).entries] == ["a"]
 
 
 @pytest.mark.parametrize("captured", ["a", "m", "z"])
-def test_a_turn_of_which_any_copy_was_captured_is_not_new(
-    captured: str, keeper: Keeper, homes: dict[str, Path]
-) -> None:
-    path = claude(homes["claude-code"], "m", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")])
-    fork(path, "a")
-    fork(path, "z")
+def test_turn_with_any_captured_copy_is_not_new(captured: str, keeper: Keeper, homes: dict[str, Path]) -> None:
+    path = write_claude_transcript(
+        homes["claude-code"], "m", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")]
+    )
+    fork_transcript(path, "a")
+    fork_transcript(path, "z")
     keeper.capture("We use tabs.", wait=True, client="claude-code", session=captured, turn=unique("m", 0))
-    survey = surveyed(keeper, homes)
+    survey = take_survey(keeper, homes)
     assert [(entry.prompt, entry.is_new) for entry in survey.entries] == [
         ("We use tabs.", False), ("We deploy on Fridays.", True),
     ]  # fmt: skip
-    filled(keeper, homes)
+    run_backfill(keeper, homes)
     assert keeper.inbox_status().captured == 2
 
 
-def test_what_was_captured_with_a_key_is_not_learned_again(keeper: Keeper, homes: dict[str, Path]) -> None:
-    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
+def test_turn_captured_with_a_key_is_not_new(keeper: Keeper, homes: dict[str, Path]) -> None:
+    write_claude_transcript(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
     named = {"client": "claude-code", "session": "a", "turn": unique("a", 0)}
     keeper.as_viewer(Viewer(user="ada")).capture("We use tabs.", wait=True, **named)
-    assert surveyed(keeper, homes).new == []
+    assert take_survey(keeper, homes).new == []
 
 
-def test_the_last_turn_of_a_transcript_that_was_just_written_waits_for_a_later_run(
+def test_last_turn_of_a_recently_written_transcript_is_left_for_a_later_run(
     keeper: Keeper, homes: dict[str, Path]
 ) -> None:
-    path = claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")])
+    path = write_claude_transcript(
+        homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")]
+    )
     os.utime(path)
-    assert [entry.prompt for entry in surveyed(keeper, homes).entries] == ["We use tabs."]
-    assert filled(keeper, homes).new == 1
+    assert [entry.prompt for entry in take_survey(keeper, homes).entries] == ["We use tabs."]
+    assert run_backfill(keeper, homes).new == 1
     os.utime(path, (time.time() - 601,) * 2)
-    assert filled(keeper, homes).new == 1
-    assert len(live(keeper)) == 2
+    assert run_backfill(keeper, homes).new == 1
+    assert len(live_texts(keeper)) == 2
 
 
-def test_secrets_are_redacted_before_a_prompt_is_cut(keeper: Keeper, homes: dict[str, Path]) -> None:
+def test_secrets_are_redacted_before_prompts_are_truncated(keeper: Keeper, homes: dict[str, Path]) -> None:
     secret = "ghp_" + "aB3dE5fG7h" * 4
-    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "x " * 45 + f"{secret} is the token")])
-    [entry] = surveyed(keeper, homes).entries
+    write_claude_transcript(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "x " * 45 + f"{secret} is the token")])
+    [entry] = take_survey(keeper, homes).entries
     assert "ghp_" not in entry.prompt
     assert "[redacted" in entry.prompt
 
 
-def test_links_to_files_and_folders_elsewhere_are_left_out(
+def test_symbolic_links_inside_the_homes_are_not_followed(
     keeper: Keeper, homes: dict[str, Path], tmp_path: Path
 ) -> None:
-    elsewhere = claude(tmp_path / "elsewhere", "b", [("2026-03-01T00:00:00Z", "Not mine.")])
-    rollout = codex(tmp_path / "elsewhere", "c", [("2026-03-01T00:00:00Z", "Not mine either.")])
-    own = claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
-    own.with_name("link.jsonl").symlink_to(elsewhere)
-    own.parent.with_name("linked").symlink_to(elsewhere.parent)
+    other = write_claude_transcript(tmp_path / "elsewhere", "b", [("2026-03-01T00:00:00Z", "Not mine.")])
+    rollout = write_codex_transcript(tmp_path / "elsewhere", "c", [("2026-03-01T00:00:00Z", "Not mine either.")])
+    own = write_claude_transcript(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
+    own.with_name("link.jsonl").symlink_to(other)
+    own.parent.with_name("linked").symlink_to(other.parent)
     (homes["codex"] / "sessions").mkdir(parents=True)
     (homes["codex"] / "sessions" / "2026").symlink_to(rollout.parents[2])
     home = tmp_path / "dotfiles"
     homes["claude-code"].rename(home)
-    homes["claude-code"].symlink_to(home)  # the home itself may be one
-    assert [entry.prompt for entry in surveyed(keeper, homes).entries] == ["We use tabs."]
+    homes["claude-code"].symlink_to(home)  # the home itself may be a link
+    assert [entry.prompt for entry in take_survey(keeper, homes).entries] == ["We use tabs."]
 
 
-def test_a_file_that_has_changed_since_it_was_read_is_told(keeper: Keeper, homes: dict[str, Path]) -> None:
-    path = claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
-    entries = surveyed(keeper, homes).new
-    other = claude(homes["claude-code"], "b", [("2026-03-01T00:00:00Z", "We use spaces.")])
+def test_file_changed_after_the_survey_is_reported(keeper: Keeper, homes: dict[str, Path]) -> None:
+    path = write_claude_transcript(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
+    entries = take_survey(keeper, homes).new
+    other = write_claude_transcript(homes["claude-code"], "b", [("2026-03-01T00:00:00Z", "We use spaces.")])
     other.rename(path)
     delivery = backfill.TurnSender(keeper, keeper.begin_backfill(), InboxWorker(keeper).drain)
     delivery.deliver(entries)
@@ -202,13 +212,15 @@ def test_a_file_that_has_changed_since_it_was_read_is_told(keeper: Keeper, homes
     assert keeper.inbox_status().captured == 0
 
 
-def test_a_survey_is_narrowed_by_client_project_date_and_number(keeper: Keeper, homes: dict[str, Path]) -> None:
-    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "one"), ("2026-03-02T00:00:00Z", "two")])
-    codex(homes["codex"], "b", [("2026-03-03T00:00:00Z", "three")])
-    survey = surveyed(keeper, homes)
+def test_survey_is_filtered_by_client_project_date_and_limit(keeper: Keeper, homes: dict[str, Path]) -> None:
+    write_claude_transcript(
+        homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "one"), ("2026-03-02T00:00:00Z", "two")]
+    )
+    write_codex_transcript(homes["codex"], "b", [("2026-03-03T00:00:00Z", "three")])
+    survey = take_survey(keeper, homes)
 
-    def prompts(**how: Any) -> list[str]:
-        return [entry.prompt for entry in survey.within(**how).new]
+    def prompts(**filters: Any) -> list[str]:
+        return [entry.prompt for entry in survey.within(**filters).new]
 
     assert prompts(client="codex") == ["three"]
     assert prompts(project_="/home/ann/web") == prompts(project_="web") == ["one", "two"]
@@ -219,12 +231,10 @@ def test_a_survey_is_narrowed_by_client_project_date_and_number(keeper: Keeper, 
 # ── learning ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_later_fact_corrects_an_earlier_one_whatever_its_file_is_called(
-    keeper: Keeper, homes: dict[str, Path]
-) -> None:
-    claude(homes["claude-code"], "a", [("2026-03-09T00:00:00Z", "The API listens on port 5000.")])
-    claude(homes["claude-code"], "z", [("2026-03-01T00:00:00Z", "The API listens on port 4000.")])
-    filled(keeper, homes)
+def test_later_fact_replaces_earlier_one_independent_of_file_names(keeper: Keeper, homes: dict[str, Path]) -> None:
+    write_claude_transcript(homes["claude-code"], "a", [("2026-03-09T00:00:00Z", "The API listens on port 5000.")])
+    write_claude_transcript(homes["claude-code"], "z", [("2026-03-01T00:00:00Z", "The API listens on port 4000.")])
+    run_backfill(keeper, homes)
     [memory] = keeper.list().memories
     assert "5000" in memory.text
     assert memory.created_at.startswith("2026-03-09")
@@ -232,16 +242,16 @@ def test_a_later_fact_corrects_an_earlier_one_whatever_its_file_is_called(
     assert keeper.get(memory.supersedes).created_at.startswith("2026-03-01")
 
 
-def test_an_old_fact_does_not_correct_what_was_said_live_since(keeper: Keeper, homes: dict[str, Path]) -> None:
+def test_old_fact_does_not_replace_newer_live_fact(keeper: Keeper, homes: dict[str, Path]) -> None:
     keeper.capture("The API listens on port 5000.", wait=True, project=WEB, source="claude-code/web")
-    claude(homes["claude-code"], "z", [("2026-03-01T00:00:00Z", "The API listens on port 4000.")])
-    filled(keeper, homes)
-    assert "5000" in "".join(live(keeper))
-    assert not any("4000" in text for text in live(keeper))
+    write_claude_transcript(homes["claude-code"], "z", [("2026-03-01T00:00:00Z", "The API listens on port 4000.")])
+    run_backfill(keeper, homes)
+    assert "5000" in "".join(live_texts(keeper))
+    assert not any("4000" in text for text in live_texts(keeper))
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
-def test_what_hooks_captured_of_a_session_is_not_learned_again(
+def test_turns_captured_by_hooks_are_not_learned_again(
     client: str, keeper: Keeper, homes: dict[str, Path], tmp_path: Path
 ) -> None:
     target = homes[client] / ("projects/web/s.jsonl" if client == "claude-code" else "sessions/rollout-s.jsonl")
@@ -253,34 +263,36 @@ def test_what_hooks_captured_of_a_session_is_not_learned_again(
         sessions.handle(event(client, line.encode()), WEB, local=False)
     sessions.close()
     InboxWorker(keeper).drain()
-    before, told = keeper.inbox_status().captured, live(keeper)
+    before, told = keeper.inbox_status().captured, live_texts(keeper)
     assert told
-    survey = surveyed(keeper, homes)
+    survey = take_survey(keeper, homes)
     assert len(survey.entries) >= 2
     assert survey.new == []
-    filled(keeper, homes)
+    run_backfill(keeper, homes)
     assert keeper.inbox_status().captured == before
-    assert live(keeper) == told
+    assert live_texts(keeper) == told
 
 
-def test_a_second_backfill_adds_nothing(keeper: Keeper, homes: dict[str, Path]) -> None:
-    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")])
-    assert filled(keeper, homes).new == 2
-    assert filled(keeper, homes).new == 0
-    assert len(live(keeper)) == 2
+def test_second_backfill_adds_nothing(keeper: Keeper, homes: dict[str, Path]) -> None:
+    write_claude_transcript(
+        homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")]
+    )
+    assert run_backfill(keeper, homes).new == 2
+    assert run_backfill(keeper, homes).new == 0
+    assert len(live_texts(keeper)) == 2
 
 
-def test_a_capture_is_named_and_placed_as_hooks_do(keeper: Keeper, homes: dict[str, Path]) -> None:
-    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
-    done = filled(keeper, homes)
+def test_backfilled_capture_has_the_fields_of_a_hook_capture(keeper: Keeper, homes: dict[str, Path]) -> None:
+    write_claude_transcript(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
+    result = run_backfill(keeper, homes)
     [item] = keeper.items()
     assert item.exchange
     assert (item.exchange.client, item.exchange.session, item.exchange.turn) == ("claude-code", "a", unique("a", 0))
     assert (item.exchange.source, item.exchange.project) == ("claude-code/web", WEB)
-    assert item.exchange.series == done.series
+    assert item.exchange.series == result.series
 
 
-def test_what_is_captured_live_is_learned_from_first(keeper: Keeper, homes: dict[str, Path]) -> None:
+def test_live_captures_are_due_before_backfilled_ones(keeper: Keeper, homes: dict[str, Path]) -> None:
     series = keeper.begin_backfill()
     for number in range(3):
         keeper.capture(f"Old {number}.", client="c", session="s", turn=str(number), series=series)
@@ -290,7 +302,7 @@ def test_what_is_captured_live_is_learned_from_first(keeper: Keeper, homes: dict
     ]  # fmt: skip
 
 
-def test_a_live_capture_interrupts_the_worker_between_backfilled_ones(keeper: Keeper) -> None:
+def test_live_capture_is_processed_between_backfilled_ones(keeper: Keeper) -> None:
     series = keeper.begin_backfill()
     for number in range(3):
         keeper.capture(f"Number {number} is old.", client="c", session="s", turn=str(number), series=series)
@@ -310,47 +322,51 @@ def test_a_live_capture_interrupts_the_worker_between_backfilled_ones(keeper: Ke
     assert order[1].startswith("The new one")
 
 
-# ── undoing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── undo ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_undo_takes_a_backfill_back_and_nothing_else(keeper: Keeper, homes: dict[str, Path]) -> None:
+def test_one_undo_reverts_the_whole_backfill_and_nothing_else(keeper: Keeper, homes: dict[str, Path]) -> None:
     keeper.capture("The build needs Bazel.", wait=True, client="c", session="live", turn="1")
-    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")])
-    codex(homes["codex"], "b", [("2026-03-02T00:00:00Z", "The API listens on port 4000.")])
-    done = filled(keeper, homes)
+    write_claude_transcript(
+        homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")]
+    )
+    write_codex_transcript(homes["codex"], "b", [("2026-03-02T00:00:00Z", "The API listens on port 4000.")])
+    result = run_backfill(keeper, homes)
     keeper.capture("The docs live in Notion.", wait=True, client="c", session="live", turn="2")
-    assert len(live(keeper)) == 5
-    undone = keeper.undo(done.series)
-    assert sorted(live(keeper)) == ["The build needs Bazel", "The docs live in Notion"]
-    keeper.undo(undone.id)
-    assert len(live(keeper)) == 5
+    assert len(live_texts(keeper)) == 5
+    undo = keeper.undo(result.series)
+    assert sorted(live_texts(keeper)) == ["The build needs Bazel", "The docs live in Notion"]
+    keeper.undo(undo.id)
+    assert len(live_texts(keeper)) == 5
 
 
-def test_an_undo_leaves_what_was_said_live_since(keeper: Keeper, homes: dict[str, Path]) -> None:
-    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "Tests run on port 4000.")])
-    done = filled(keeper, homes)
+def test_undo_keeps_later_live_facts(keeper: Keeper, homes: dict[str, Path]) -> None:
+    write_claude_transcript(
+        homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "Tests run on port 4000.")]
+    )
+    result = run_backfill(keeper, homes)
     keeper.capture("Tests run on port 5000.", wait=True, project=WEB, source="claude-code/web")
-    keeper.undo(done.series)
-    assert live(keeper) == ["Tests run on port 5000"]
+    keeper.undo(result.series)
+    assert live_texts(keeper) == ["Tests run on port 5000"]
     with pytest.raises(Conflict):
-        keeper.undo(done.series)
+        keeper.undo(result.series)
 
 
-def test_notes_and_turns_are_one_series(keeper: Keeper, homes: dict[str, Path], tmp_path: Path) -> None:
+def test_notes_and_turns_share_one_series(keeper: Keeper, homes: dict[str, Path], tmp_path: Path) -> None:
     from cofio.transfer.importer import ImportResult
 
-    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
+    write_claude_transcript(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
     (homes["claude-code"] / "CLAUDE.md").write_text("# Rules\n\nWe write commit messages in English.\n")
     series = keeper.begin_backfill()
-    backfill.TurnSender(keeper, series, InboxWorker(keeper).drain).deliver(surveyed(keeper, homes).new)
+    backfill.TurnSender(keeper, series, InboxWorker(keeper).drain).deliver(take_survey(keeper, homes).new)
     facts = list(backfill.note_facts(homes, []))
     assert keeper.import_facts(facts, name="notes", done=ImportResult(first=series)).added == 1
-    assert len(live(keeper)) == 2
+    assert len(live_texts(keeper)) == 2
     keeper.undo(series)
-    assert live(keeper) == []
+    assert live_texts(keeper) == []
 
 
-def test_a_backfill_that_did_not_end_is_resumed_in_its_series(keeper: Keeper) -> None:
+def test_unfinished_backfill_is_resumed_in_its_series(keeper: Keeper) -> None:
     first = keeper.begin_backfill()
     assert keeper.begin_backfill() == first
     keeper.end_backfill(first)
@@ -361,12 +377,12 @@ def test_a_backfill_that_did_not_end_is_resumed_in_its_series(keeper: Keeper) ->
     assert keeper.begin_backfill() not in (first, second)
 
 
-def test_a_series_that_is_not_there_is_refused(keeper: Keeper) -> None:
+def test_unknown_series_is_rejected(keeper: Keeper) -> None:
     with pytest.raises(NotFound):
         keeper.capture("We use tabs.", series=99)
 
 
-def test_a_turn_that_is_told_live_too_is_no_backfills_to_undo(keeper: Keeper) -> None:
+def test_turn_also_captured_live_is_not_part_of_the_series(keeper: Keeper) -> None:
     series = keeper.begin_backfill()
     named = {"client": "c", "session": "s", "turn": "1"}
     keeper.capture("We use tabs.", series=series, **named)
@@ -380,7 +396,7 @@ def test_a_turn_that_is_told_live_too_is_no_backfills_to_undo(keeper: Keeper) ->
 # ── notes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_sections_of_notes_are_facts_of_their_project_with_their_file(homes: dict[str, Path], tmp_path: Path) -> None:
+def test_note_sections_become_facts_of_their_project(homes: dict[str, Path], tmp_path: Path) -> None:
     tree = tmp_path / "web"
     tree.mkdir()
     (tree / "CLAUDE.md").write_text("# Build\n\nThe build needs Bazel 7 here.\n\n# Deploy\n\nWe deploy on Fridays.\n")
@@ -404,7 +420,7 @@ def test_sections_of_notes_are_facts_of_their_project_with_their_file(homes: dic
     assert len(facts) == 4
 
 
-def test_notes_that_are_read_again_add_nothing(keeper: Keeper, homes: dict[str, Path]) -> None:
+def test_notes_read_again_add_nothing(keeper: Keeper, homes: dict[str, Path]) -> None:
     homes["claude-code"].mkdir()
     page = homes["claude-code"] / "CLAUDE.md"
     page.write_text("# Build\n\nThe build needs Bazel 7 here.\n")
@@ -414,35 +430,41 @@ def test_notes_that_are_read_again_add_nothing(keeper: Keeper, homes: dict[str, 
     assert keeper.import_facts(backfill.note_facts(homes, []), name="notes").added == 0
 
 
-# ── what it will take ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── estimates ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_daily_limits_spread_the_calls_over_days(keeper: Keeper, homes: dict[str, Path]) -> None:
-    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", f"Number {each}.") for each in range(25)])
-    entries = surveyed(keeper, homes).new
+def test_estimate_spreads_calls_over_days_by_the_daily_limit(keeper: Keeper, homes: dict[str, Path]) -> None:
+    write_claude_transcript(
+        homes["claude-code"], "a", [("2026-03-01T00:00:00Z", f"Number {index}.") for index in range(25)]
+    )
+    entries = take_survey(keeper, homes).new
     model = {"enabled": True, "provider": "anthropic"}
-    told = backfill.estimate(entries, model, (10, 0))
-    assert (told.provider, told.calls, told.days) == ("anthropic", 25, 3)
-    assert told.tokens > 25 * 100  # the instructions are counted
-    assert backfill.estimate(entries, model, (0, told.tokens // 2)).days == 3
+    result = backfill.estimate(entries, model, (10, 0))
+    assert (result.provider, result.calls, result.days) == ("anthropic", 25, 3)
+    assert result.tokens > 25 * 100  # includes the instructions
+    assert backfill.estimate(entries, model, (0, result.tokens // 2)).days == 3
     assert backfill.estimate(entries, model).days == 0
     deciding = backfill.estimate(entries, {**model, "audn": True}, (10, 0))
     assert (deciding.calls, deciding.days) == (50, 5)
-    assert deciding.tokens > told.tokens
-    assert backfill.estimate(entries, {**model, "audn": False, "audn_known": False}).calls == 50  # it may decide
+    assert deciding.tokens > result.tokens
+    assert (
+        backfill.estimate(entries, {**model, "audn": False, "audn_known": False}).calls == 50
+    )  # includes the decision call
     assert backfill.estimate(entries, {"enabled": False}).calls == 0
 
 
-def test_no_turn_takes_more_than_is_estimated(tmp_path: Path, homes: dict[str, Path]) -> None:
-    said = [f"We deploy the API to region {each} of Fly.io." for each in range(5)]
-    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", f"{each} {'And so on. ' * 200}") for each in said])
-    found = [json.dumps({"facts": [{"text": each}]}) for each in said]
+def test_estimate_is_an_upper_bound_per_turn(tmp_path: Path, homes: dict[str, Path]) -> None:
+    texts = [f"We deploy the API to region {index} of Fly.io." for index in range(5)]
+    write_claude_transcript(
+        homes["claude-code"], "a", [("2026-03-01T00:00:00Z", f"{item} {'And so on. ' * 200}") for item in texts]
+    )
+    results = [json.dumps({"facts": [{"text": item}]}) for item in texts]
     decided = json.dumps({"decisions": [{"fact": "f1", "action": "ADD", "memory": None, "text": None}]})
-    llm = ScriptedLLM([found[0], *(reply for each in found[1:] for reply in (each, decided))])
+    llm = ScriptedLLM([results[0], *(reply for item in results[1:] for reply in (item, decided))])
     clock = FixedClock(NOW)
     store = SqliteStore(tmp_path / "cofio.db", clock)
     with Keeper(store, HashEmbedder(), clock, llm=llm, judge=ValueJudge()) as keeper:
-        told = backfill.estimate(surveyed(keeper, homes).new, keeper.extraction())
-        filled(keeper, homes)
-    assert len(said) < len(llm.calls) <= told.calls
-    assert told.tokens / 4 < sum(len(system) + len(user) for system, user, _ in llm.calls) / 4 <= told.tokens
+        result = backfill.estimate(take_survey(keeper, homes).new, keeper.extraction())
+        run_backfill(keeper, homes)
+    assert len(texts) < len(llm.calls) <= result.calls
+    assert result.tokens / 4 < sum(len(system) + len(user) for system, user, _ in llm.calls) / 4 <= result.tokens

@@ -1,4 +1,4 @@
-"""The watcher: memories follow folders once their files have rested, and every memory gets its vector."""
+"""The notes watcher: memories follow stable files, and missing vectors are added."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from cofio.server.http.app import make
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from tests.server.test_inbox_worker import until
+from tests.server.test_inbox_worker import wait_until
 
 DEPLOY = "# Releases\n\nWe deploy with Fly.io on Fridays.\n"
 TABS = "# Style\n\nAda prefers tabs over spaces.\n"
 
 
-class Embedder(HashEmbedder):
-    """Hashes; where a test says so, it is out of reach."""
+class FlakyEmbedder(HashEmbedder):
+    """Hashing embedder that a test can make unavailable."""
 
     is_down = False
-    asked = 0
+    calls = 0
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-        self.asked += 1
+        self.calls += 1
         if self.is_down:
             raise Unavailable("The embedder does not answer.", "Try again later.")
         return super().embed(texts, kind)
 
 
-class Ticks:
-    """Seconds that pass when a test says so."""
+class ManualTicks:
+    """Monotonic clock that a test advances by hand."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -53,12 +53,12 @@ class Ticks:
 
 
 @pytest.fixture
-def embedder() -> Embedder:
-    return Embedder()
+def embedder() -> FlakyEmbedder:
+    return FlakyEmbedder()
 
 
 @pytest.fixture
-def keeper(tmp_path: Path, embedder: Embedder) -> Iterator[Keeper]:
+def keeper(tmp_path: Path, embedder: FlakyEmbedder) -> Iterator[Keeper]:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), embedder, clock) as keeper:
         yield keeper
@@ -72,97 +72,97 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ticks() -> Ticks:
-    return Ticks()
+def ticks() -> ManualTicks:
+    return ManualTicks()
 
 
 @pytest.fixture
-def watcher(keeper: Keeper, vault: Path, ticks: Ticks) -> NotesWatcher:
+def watcher(keeper: Keeper, vault: Path, ticks: ManualTicks) -> NotesWatcher:
     return NotesWatcher(keeper, [vault], ticks=ticks)
 
 
-def texts(keeper: Keeper) -> list[str]:
+def memory_texts(keeper: Keeper) -> list[str]:
     return sorted(memory.text for memory in keeper)
 
 
-def says(keeper: Keeper, words: str) -> bool:
-    return any(words in text for text in texts(keeper))
+def has_memory_with(keeper: Keeper, phrase: str) -> bool:
+    return any(phrase in text for text in memory_texts(keeper))
 
 
-def rested(watcher: NotesWatcher) -> list[IndexResult]:
-    """What two looks read."""
+def tick_twice(watcher: NotesWatcher) -> list[IndexResult]:
+    """Return what two consecutive ticks indexed."""
     return watcher.tick() + watcher.tick()
 
 
-# ── files that rest ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── stable files ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_file_is_read_once_it_looked_the_same_twice(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_file_is_indexed_after_two_identical_ticks(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     assert watcher.tick() == []
-    (vault / "deploy.md").write_text(DEPLOY + "\nIn Frank")  # somebody is still writing
+    (vault / "deploy.md").write_text(DEPLOY + "\nIn Frank")  # still being written
     assert watcher.tick() == []
     (vault / "deploy.md").write_text(DEPLOY + "\nIn Frankfurt, after lunch.")
     assert watcher.tick() == []
-    assert texts(keeper) == []
+    assert memory_texts(keeper) == []
     [read] = watcher.tick()
     assert (read.read, read.gone) == (1, 0)
     assert read.added >= 1
-    assert says(keeper, "In Frankfurt, after lunch.")
-    assert not any(text.endswith("In Frank") for text in texts(keeper))
+    assert has_memory_with(keeper, "In Frankfurt, after lunch.")
+    assert not any(text.endswith("In Frank") for text in memory_texts(keeper))
     assert watcher.tick() == []
     assert keeper.changes(limit=1)[0].by == "notes"
 
 
-def test_what_is_edited_moved_and_deleted_is_followed(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_edits_moves_and_deletions_are_followed(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    rested(watcher)
+    tick_twice(watcher)
     (vault / "deploy.md").write_text(DEPLOY.replace("Fly.io", "Render"))
-    rested(watcher)
-    assert says(keeper, "Render")
-    assert not says(keeper, "Fly.io")
+    tick_twice(watcher)
+    assert has_memory_with(keeper, "Render")
+    assert not has_memory_with(keeper, "Fly.io")
     (vault / "deploy.md").rename(vault / "release.md")
-    rested(watcher)
-    assert sum("Render" in text for text in texts(keeper)) == 1
+    tick_twice(watcher)
+    assert sum("Render" in text for text in memory_texts(keeper)) == 1
     (vault / "style.md").unlink()
-    [read] = rested(watcher)
+    [read] = tick_twice(watcher)
     assert (read.gone, read.archived) == (1, 1)
-    assert not says(keeper, "tabs")
-    assert says(keeper, "Render")
+    assert not has_memory_with(keeper, "tabs")
+    assert has_memory_with(keeper, "Render")
 
 
-def test_one_file_that_never_rests_keeps_no_other_waiting(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_constantly_changing_file_does_not_delay_others(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    rested(watcher)
+    tick_twice(watcher)
     (vault / "style.md").write_text(TABS)
     for number in range(4):
         (vault / "deploy.md").write_text(f"{DEPLOY}\nThis is line {'x' * number} of a log.\n")
         watcher.tick()
-    assert says(keeper, "tabs")
-    assert says(keeper, "Fly.io")  # as it was read last
-    assert not says(keeper, "of a log")
+    assert has_memory_with(keeper, "tabs")
+    assert has_memory_with(keeper, "Fly.io")  # as last indexed
+    assert not has_memory_with(keeper, "of a log")
     watcher.tick()
-    assert says(keeper, "line xxx of a log")
+    assert has_memory_with(keeper, "line xxx of a log")
 
 
-def test_a_file_that_is_put_back_at_once_was_never_gone(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_file_restored_immediately_is_unchanged(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    rested(watcher)
+    tick_twice(watcher)
     before = keeper.changes(limit=1)[0].id
     (vault / "deploy.md").rename(vault / "deploy.md~")  # as some editors save
     assert watcher.tick() == []
     (vault / "deploy.md~").rename(vault / "deploy.md")
-    assert rested(watcher) == []
+    assert tick_twice(watcher) == []
     assert keeper.changes(limit=1)[0].id == before
 
 
-def test_a_file_that_goes_while_another_is_read_is_followed_at_the_next_look(
+def test_file_deleted_while_another_is_indexed_is_noticed_at_the_next_tick(
     watcher: NotesWatcher, keeper: Keeper, vault: Path
 ) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    rested(watcher)
+    tick_twice(watcher)
     (vault / "style.md").write_text(TABS)
     watcher.tick()
     (vault / "deploy.md").unlink()
@@ -170,34 +170,34 @@ def test_a_file_that_goes_while_another_is_read_is_followed_at_the_next_look(
     assert (read.read, read.gone) == (1, 0)
     [read] = watcher.tick()
     assert (read.read, read.gone) == (0, 1)
-    assert not says(keeper, "Fly.io")
+    assert not has_memory_with(keeper, "Fly.io")
 
 
-def test_a_file_that_was_only_touched_changes_no_memory(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_touched_file_changes_no_memory(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    rested(watcher)
+    tick_twice(watcher)
     before = keeper.changes(limit=1)[0].id
     os.utime(vault / "deploy.md", ns=(1, 1))
-    assert rested(watcher) == []
+    assert tick_twice(watcher) == []
     assert keeper.changes(limit=1)[0].id == before
 
 
-def test_a_new_watcher_reads_again_only_what_has_changed(keeper: Keeper, vault: Path) -> None:
+def test_new_watcher_indexes_only_changed_files(keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    rested(NotesWatcher(keeper, [vault]))
-    (vault / "style.md").write_text(TABS.replace("Ada", "Bob"))  # while no service runs
-    [read] = rested(NotesWatcher(keeper, [vault]))
+    tick_twice(NotesWatcher(keeper, [vault]))
+    (vault / "style.md").write_text(TABS.replace("Ada", "Bob"))  # while no service is running
+    [read] = tick_twice(NotesWatcher(keeper, [vault]))
     assert (read.files, read.read) == (2, 1)
-    assert says(keeper, "Bob")
-    assert rested(NotesWatcher(keeper, [vault])) == []
+    assert has_memory_with(keeper, "Bob")
+    assert tick_twice(NotesWatcher(keeper, [vault])) == []
 
 
-# ── folders that are not there ────────────────────────────────────────────────────────────────────────────────────────
+# ── missing folders ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_missing_folder_is_told_once_left_alone_longer_and_longer_and_followed_when_it_is_back(
-    keeper: Keeper, vault: Path, ticks: Ticks, caplog: pytest.LogCaptureFixture
+def test_missing_folder_is_logged_once_polled_less_often_and_indexed_when_back(
+    keeper: Keeper, vault: Path, ticks: ManualTicks, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = vault.with_name("other")
     watcher = NotesWatcher(keeper, [other, vault], every=5.0, ticks=ticks)
@@ -209,7 +209,7 @@ def test_a_missing_folder_is_told_once_left_alone_longer_and_longer_and_followed
         for _ in range(60):
             watcher.tick()
             ticks.now += 5
-        assert says(keeper, "Fly.io")  # the others are followed
+        assert has_memory_with(keeper, "Fly.io")  # other folders are still followed
         assert 5 <= looks.count(other) <= 15
         assert looks.count(vault) == 60
         assert caplog.text.count("is not followed for now") == 1
@@ -218,99 +218,97 @@ def test_a_missing_folder_is_told_once_left_alone_longer_and_longer_and_followed
         for _ in range(15):
             watcher.tick()
             ticks.now += 5
-    assert says(keeper, "tabs")
+    assert has_memory_with(keeper, "tabs")
     assert caplog.text.count("is followed again") == 1
 
 
-def test_memories_outlive_a_folder_that_goes_away(
-    watcher: NotesWatcher, keeper: Keeper, vault: Path, ticks: Ticks
+def test_memories_are_kept_when_the_folder_disappears(
+    watcher: NotesWatcher, keeper: Keeper, vault: Path, ticks: ManualTicks
 ) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    rested(watcher)
+    tick_twice(watcher)
     vault.rename(vault.with_name("away"))
     for _ in range(10):
         watcher.tick()
         ticks.now += 60
-    assert says(keeper, "Fly.io")
+    assert has_memory_with(keeper, "Fly.io")
     vault.with_name("away").rename(vault)
-    assert rested(watcher) == []
-    assert says(keeper, "Fly.io")
+    assert tick_twice(watcher) == []
+    assert has_memory_with(keeper, "Fly.io")
 
 
-def test_an_empty_folder_is_a_disk_that_is_not_mounted_unless_its_files_were_seen_to_go(
-    keeper: Keeper, vault: Path
-) -> None:
+def test_empty_folder_is_treated_as_unmounted_unless_deletions_were_seen(keeper: Keeper, vault: Path) -> None:
     watcher = NotesWatcher(keeper, [vault])
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    rested(watcher)
-    kept = texts(keeper)
+    tick_twice(watcher)
+    stored = memory_texts(keeper)
     away = vault.with_name("away")
     shutil.copytree(vault, away)
     for path in vault.iterdir():
         path.unlink()
-    assert rested(NotesWatcher(keeper, [vault])) == []  # of a service that starts now
-    assert texts(keeper) == kept
-    rested(watcher)
-    assert texts(keeper) == []
+    assert tick_twice(NotesWatcher(keeper, [vault])) == []  # a watcher that starts now
+    assert memory_texts(keeper) == stored
+    tick_twice(watcher)
+    assert memory_texts(keeper) == []
 
 
-def test_memories_outlive_a_disk_that_is_taken_out(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_memories_are_kept_when_the_disk_is_removed(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    rested(watcher)
-    watcher._watches[0]._device = -1  # as if another disk had been there until now
+    tick_twice(watcher)
+    watcher._watches[0]._device = -1  # simulates another disk until now
     (vault / "deploy.md").unlink()
-    assert rested(watcher) == []
-    assert says(keeper, "Fly.io")
-    (vault / "style.md").write_text(TABS)  # it is there again
-    rested(watcher)
-    assert says(keeper, "tabs")
-    assert not says(keeper, "Fly.io")
+    assert tick_twice(watcher) == []
+    assert has_memory_with(keeper, "Fly.io")
+    (vault / "style.md").write_text(TABS)  # the folder is back
+    tick_twice(watcher)
+    assert has_memory_with(keeper, "tabs")
+    assert not has_memory_with(keeper, "Fly.io")
 
 
-def test_a_folder_that_was_back_is_not_left_alone_for_long_when_it_goes_again(
-    watcher: NotesWatcher, keeper: Keeper, vault: Path, ticks: Ticks
+def test_polling_interval_is_reset_when_the_folder_returns(
+    watcher: NotesWatcher, keeper: Keeper, vault: Path, ticks: ManualTicks
 ) -> None:
-    def passing(seconds: int) -> None:
+    def advance(seconds: int) -> None:
         for _ in range(0, seconds, 5):
             watcher.tick()
             ticks.now += 5
 
     away = vault.with_name("away")
     vault.rename(away)
-    passing(600)
+    advance(600)
     away.rename(vault)
-    passing(60)
+    advance(60)
     vault.rename(away)
-    passing(5)
+    advance(5)
     away.rename(vault)
     (vault / "deploy.md").write_text(DEPLOY)
-    passing(20)
-    assert says(keeper, "Fly.io")
+    advance(20)
+    assert has_memory_with(keeper, "Fly.io")
 
 
-def test_what_goes_wrong_once_is_outlived(
+def test_watcher_continues_after_errors(
     watcher: NotesWatcher,
     keeper: Keeper,
     vault: Path,
-    ticks: Ticks,
+    ticks: ManualTicks,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     faults: list[Exception] = [StoreBusy("The store is held.", "Wait."), ValueError("a bug")]
     index = type(keeper.notes).index
 
-    def failing(self: Any, *given: Any, **how: Any) -> IndexResult:
+    def failing(self: Any, *arguments: Any, **options: Any) -> IndexResult:
         if faults:
             raise faults.pop(0)
-        return index(self, *given, **how)
+        return index(self, *arguments, **options)
 
     monkeypatch.setattr(type(keeper.notes), "index", failing)
     (vault / "deploy.md").write_text(DEPLOY)
     for _ in range(6):
         watcher.tick()
         ticks.now += 60
-    assert says(keeper, "Fly.io")
+    assert has_memory_with(keeper, "Fly.io")
     assert "The store is held." in caplog.text
     assert "unexpected error" in caplog.text
 
@@ -318,59 +316,59 @@ def test_what_goes_wrong_once_is_outlived(
 # ── vectors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def without_vectors(keeper: Keeper, number: int) -> None:
-    lines = [f'{{"text": "The port of service {each} is {8000 + each}."}}' for each in range(number)]
+def import_without_vectors(keeper: Keeper, number: int) -> None:
+    lines = [f'{{"text": "The port of service {index} is {8000 + index}."}}' for index in range(number)]
     assert keeper.import_lines(lines, name="ports", embed=False).added == number
 
 
-def missing(keeper: Keeper) -> int:
+def missing_vectors(keeper: Keeper) -> int:
     stats = keeper.stats()
     return int(stats["memories"] + stats["archived"] - stats["vectors"])
 
 
-def test_missing_vectors_are_made_a_batch_at_a_time(watcher: NotesWatcher, keeper: Keeper) -> None:
-    without_vectors(keeper, 300)
-    assert (watcher.fill(), missing(keeper)) == (256, 44)
-    assert watcher._fill_pause.is_over  # it goes on at once
-    assert (watcher.fill(), missing(keeper)) == (44, 0)
+def test_missing_vectors_are_added_in_batches(watcher: NotesWatcher, keeper: Keeper) -> None:
+    import_without_vectors(keeper, 300)
+    assert (watcher.fill(), missing_vectors(keeper)) == (256, 44)
+    assert watcher._fill_pause.is_over  # continues without delay
+    assert (watcher.fill(), missing_vectors(keeper)) == (44, 0)
     assert not watcher._fill_pause.is_over
     assert watcher.fill() == 0
 
 
-def test_vectors_wait_for_the_embedder_with_one_word_in_the_log(
-    watcher: NotesWatcher, keeper: Keeper, embedder: Embedder, caplog: pytest.LogCaptureFixture
+def test_unavailable_embedder_is_logged_once(
+    watcher: NotesWatcher, keeper: Keeper, embedder: FlakyEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    without_vectors(keeper, 3)
+    import_without_vectors(keeper, 3)
     embedder.is_down = True
     assert [watcher.fill() for _ in range(5)] == [0] * 5
     assert caplog.text.count("stored without vectors") == 1
     embedder.is_down = False
     assert watcher.fill() == 3
-    assert missing(keeper) == 0
+    assert missing_vectors(keeper) == 0
 
 
-def test_the_thread_makes_vectors_as_soon_as_the_embedder_works_again(
-    keeper: Keeper, embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+def test_thread_adds_vectors_once_the_embedder_is_available(
+    keeper: Keeper, embedder: FlakyEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cofio.server.background.notes_watcher._FILL", 0.02)
     monkeypatch.setattr("cofio.server.background.notes_watcher._EMBEDDER_AGAIN", 0.05)
-    without_vectors(keeper, 300)
+    import_without_vectors(keeper, 300)
     embedder.is_down = True
     watcher = NotesWatcher(keeper)
     watcher.start()
     try:
-        until(lambda: embedder.asked >= 3)
-        assert missing(keeper) == 300
+        wait_until(lambda: embedder.calls >= 3)
+        assert missing_vectors(keeper) == 300
         embedder.is_down = False
-        until(lambda: missing(keeper) == 0)
+        wait_until(lambda: missing_vectors(keeper) == 0)
     finally:
         watcher.stop()
 
 
-# ── the thread ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── thread ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_it_follows_in_a_thread_of_its_own_and_stops_at_once(keeper: Keeper, vault: Path) -> None:
+def test_watcher_runs_in_its_own_thread_and_stops_immediately(keeper: Keeper, vault: Path) -> None:
     threads: list[str] = []
     watcher = NotesWatcher(
         keeper, [vault], every=0.02, on_sync=lambda _: threads.append(threading.current_thread().name)
@@ -378,20 +376,20 @@ def test_it_follows_in_a_thread_of_its_own_and_stops_at_once(keeper: Keeper, vau
     watcher.start()
     try:
         (vault / "deploy.md").write_text(DEPLOY)
-        until(lambda: says(keeper, "Fly.io"))
+        wait_until(lambda: has_memory_with(keeper, "Fly.io"))
         (vault / "deploy.md").unlink()
-        until(lambda: not says(keeper, "Fly.io"))
+        wait_until(lambda: not has_memory_with(keeper, "Fly.io"))
     finally:
         watcher.stop()
     assert set(threads) == {"cofio-notes"}
     (vault / "deploy.md").write_text(DEPLOY)
     time.sleep(0.1)
-    assert not says(keeper, "Fly.io")
+    assert not has_memory_with(keeper, "Fly.io")
 
 
-def test_a_long_first_reading_does_not_hold_up_the_end(tmp_path: Path, vault: Path, ticks: Ticks) -> None:
+def test_long_first_indexing_does_not_delay_shutdown(tmp_path: Path, vault: Path, ticks: ManualTicks) -> None:
     class Interrupted(HashEmbedder):
-        """An embedder during whose first work the service is stopped."""
+        """Embedder that stops the watcher during its first call."""
 
         watcher: NotesWatcher | None = None
 
@@ -401,41 +399,41 @@ def test_a_long_first_reading_does_not_hold_up_the_end(tmp_path: Path, vault: Pa
             return super().embed(texts, kind)
 
     for number in range(40):
-        sections = (f"# S{each}\nSection {each} of file {number} says this.\n" for each in range(30))
+        sections = (f"# S{index}\nSection {index} of file {number} says this.\n" for index in range(30))
         (vault / f"{number}.md").write_text("".join(sections))
     clock, embedder = FixedClock(), Interrupted()
     with Keeper(SqliteStore(tmp_path / "long.db", clock), embedder, clock) as keeper:
         embedder.watcher = NotesWatcher(keeper, [vault], ticks=ticks)
-        (read,) = rested(embedder.watcher)
+        (read,) = tick_twice(embedder.watcher)
         assert 0 < read.added < 1_200
         embedder.watcher = None
-        (rest,) = rested(NotesWatcher(keeper, [vault], ticks=ticks))
+        (rest,) = tick_twice(NotesWatcher(keeper, [vault], ticks=ticks))
         assert read.added + rest.added == keeper.count() == 1_200
 
 
-def test_a_watcher_that_rests_does_not_hold_up_the_end(keeper: Keeper, vault: Path) -> None:
+def test_idle_watcher_stops_immediately(keeper: Keeper, vault: Path) -> None:
     watcher = NotesWatcher(keeper, [vault], every=3_600)
     watcher.start()
-    started = time.monotonic()
+    start_time = time.monotonic()
     watcher.stop()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - start_time < 3
     assert "cofio-notes" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_with_no_time_between_looks_no_folder_is_looked_at(keeper: Keeper, vault: Path) -> None:
+def test_interval_zero_disables_watching(keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    assert rested(NotesWatcher(keeper, [vault], every=0)) == []
-    assert texts(keeper) == []
+    assert tick_twice(NotesWatcher(keeper, [vault], every=0)) == []
+    assert memory_texts(keeper) == []
 
 
-def test_the_service_has_a_watcher_for_as_long_as_it_runs(keeper: Keeper, tmp_path: Path) -> None:
+def test_service_runs_the_watcher(keeper: Keeper, tmp_path: Path) -> None:
     app = make(keeper, Settings.load({"home": tmp_path / "home"}, {}))
-    seen: list[set[str]] = []
+    observed: list[set[str]] = []
 
     async def run() -> None:
         async with app.router.lifespan_context(app):
-            seen.append({thread.name for thread in threading.enumerate()})
+            observed.append({thread.name for thread in threading.enumerate()})
 
     anyio.run(run)
-    assert "cofio-notes" in seen[0]
+    assert "cofio-notes" in observed[0]
     assert "cofio-notes" not in {thread.name for thread in threading.enumerate()}

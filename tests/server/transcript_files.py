@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code and Codex as they lie on disk, in the shapes of the recorded samples; and a runner."""
+"""Writers of Claude Code and Codex transcripts in the format of the recorded samples, and a runner of the CLI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from cofio.settings import settable
 
-#: `cofio ARGUMENTS` in a process of its own with the hashing embedder.
+#: Run `cofio ARGUMENTS` in a new process with the hashing embedder.
 PROGRAM = """
 import sys
 from cofio import bootstrap as assemble
@@ -26,75 +26,81 @@ from cofio.testing import HashEmbedder
 
 cli.main(sys.argv[1:], obj=Session(open_keeper=lambda settings: assemble.keeper(settings, embedder=HashEmbedder())))
 """
-#: A prompt, with the time when it was said.
-Said = tuple[str, str]
+#: Time and text of a prompt.
+TimedPrompt = tuple[str, str]
 
 
 def unique(*parts: Any) -> str:
     return str(uuid5(NAMESPACE_URL, "/".join(map(str, parts))))
 
 
-def claude(home: Path, session: str, said: Sequence[Said], *, cwd: str = "/home/ann/web", **more: Any) -> Path:
+def write_claude_transcript(
+    home: Path, session: str, prompts: Sequence[TimedPrompt], *, cwd: str = "/home/ann/web", **fields: Any
+) -> Path:
     """Write a transcript of Claude Code with a turn for each prompt."""
     lines: list[dict[str, Any]] = []
-    for number, (at, text) in enumerate(said):
-        common = {"sessionId": session, "cwd": cwd, "isSidechain": False, **({"timestamp": at} if at else {}), **more}
+    for number, (at, text) in enumerate(prompts):
+        common = {"sessionId": session, "cwd": cwd, "isSidechain": False, **({"timestamp": at} if at else {}), **fields}
         prompt, reply = unique(session, number), unique(session, number, "reply")
         lines.append({"type": "user", "uuid": unique(prompt), "promptId": prompt, **common,
                       "message": {"role": "user", "content": text}})  # fmt: skip
         lines.append({"type": "assistant", "uuid": reply, **common,
                       "message": {"id": reply, "role": "assistant", "model": "m",
                                   "content": [{"type": "text", "text": "Noted."}]}})  # fmt: skip
-    return _written(home / "projects" / cwd.replace("/", "-") / f"{session}.jsonl", lines)
+    return _write_lines(home / "projects" / cwd.replace("/", "-") / f"{session}.jsonl", lines)
 
 
-def codex(home: Path, session: str, said: Sequence[Said], *, cwd: str = "/home/ann/api", **meta: Any) -> Path:
+def write_codex_transcript(
+    home: Path, session: str, prompts: Sequence[TimedPrompt], *, cwd: str = "/home/ann/api", **meta: Any
+) -> Path:
     """Write a rollout of Codex with a turn for each prompt."""
     lines: list[dict[str, Any]] = [{"type": "session_meta", "payload": {"id": session, "cwd": cwd, **meta}}]
-    for number, (at, text) in enumerate(said):
+    for number, (at, text) in enumerate(prompts):
         for role, kind, words in (("user", "input_text", text), ("assistant", "output_text", "Noted.")):
             if role == "user":
                 started = {"type": "task_started", "turn_id": unique(session, number)}
                 lines.append({"timestamp": at, "type": "event_msg", "payload": started})
             message = {"type": "message", "role": role, "content": [{"type": kind, "text": words}]}
             lines.append({"timestamp": at, "type": "response_item", "payload": message})
-    return _written(home / "sessions" / "2026" / "01" / "02" / f"rollout-2026-01-02T00-00-00-{session}.jsonl", lines)
+    return _write_lines(
+        home / "sessions" / "2026" / "01" / "02" / f"rollout-2026-01-02T00-00-00-{session}.jsonl", lines
+    )
 
 
-def _written(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
+def _write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    os.utime(path, (1_700_000_000, 1_700_000_000))  # no turn of it goes on
+    os.utime(path, (1_700_000_000, 1_700_000_000))  # old enough that no turn counts as unfinished
     return path
 
 
-def many(root: Path, files: int) -> int:
-    """Write so many transcripts, half of each client, whose names say nothing of their order; how many turns."""
+def write_transcripts(root: Path, files: int) -> int:
+    """Write transcripts, half of them for each client, with file names in random order. Return the number of turns."""
     turns = 0
     for number in range(files):
         session = unique("session", number)
         minute = f"2026-01-{1 + number // 60 % 28:02}T{number // 60 % 24:02}:{number % 60:02}"
-        said = [
+        texts = [
             (f"{minute}:10Z", f"The port of service{number} is {8000 + number}."),
             (f"{minute}:20Z", f"The port of service{number // 2} is {8000 + number // 2}."),
             (f"{minute}:30Z", "Hi there!"),
         ][: 1 + number % 3]
-        turns += len(said)
+        turns += len(texts)
         if number % 2:
-            codex(root / "codex", session, said)
+            write_codex_transcript(root / "codex", session, texts)
         else:
-            claude(root / "claude", session, said)
+            write_claude_transcript(root / "claude", session, texts)
     return turns
 
 
-class Machine:
-    """A home of cofio's beside the homes of the clients."""
+class Workspace:
+    """A cofio home next to the homes of the clients."""
 
     def __init__(self, home: Path, root: Path) -> None:
-        variables = {variable for each in settable() for variable in each.metadata["variables"]}
-        kept = {name: value for name, value in os.environ.items() if name not in variables}
+        variables = {variable for setting in settable() for variable in setting.metadata["variables"]}
+        stored = {name: value for name, value in os.environ.items() if name not in variables}
         homes = {"COFIO_CLAUDE_HOME": str(root / "claude"), "COFIO_CODEX_HOME": str(root / "codex")}
-        self.env = {**kept, "COFIO_HOME": str(home), "COFIO_PORT": "0", "COFIO_JUDGE": "false", **homes}
+        self.env = {**stored, "COFIO_HOME": str(home), "COFIO_PORT": "0", "COFIO_JUDGE": "false", **homes}
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", PROGRAM, *arguments]
@@ -102,16 +108,16 @@ class Machine:
         return subprocess.Popen(command, env=self.env, text=True, **pipes)
 
     def kill_at(self, captures: int, *arguments: str) -> None:
-        """Run the command, and kill it once so many turns were captured."""
+        """Run the command and kill it after this many captures."""
         process = self.start(*arguments)
-        while self.captured() < captures:
+        while self.count_captures() < captures:
             assert process.poll() is None, "it ended before it was killed"
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.communicate()
 
-    def captured(self) -> int:
-        """How many turns are in the inbox, as another process sees it."""
+    def count_captures(self) -> int:
+        """Return the number of turns in the inbox, read by this process."""
         path = Path(self.env["COFIO_HOME"]) / "cofio.db"
         with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
             return int(store.execute("SELECT count(*) FROM inbox").fetchone()[0])
@@ -124,7 +130,7 @@ class Machine:
         return json.loads(out)
 
     def memories(self) -> list[tuple[Any, ...]]:
-        """What every memory says and where, when it was said, and how often."""
+        """Return text, place, time and count of every memory."""
         names = ("text", "source", "project", "created_at", "occurrences", "session")
         exported = self.start("export", "-")
         out, error = exported.communicate(timeout=300)

@@ -17,7 +17,7 @@ from cofio.server.mcp.caller import Caller
 from cofio.server.mcp.tools import search
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
-from tests.cli.conftest import Cofio, served
+from tests.cli.conftest import InProcessCli, running_service
 from tests.staleness.conftest import Repository
 
 
@@ -224,7 +224,10 @@ def test_memory_without_anchors_cannot_be_confirmed(keeper: Keeper, repo: Reposi
 
 @pytest.fixture
 def client(keeper: Keeper) -> Iterator[Client]:
-    with served(keeper, Settings.load({"port": 0, "api_key": "k"}, environ={})) as url, Client(url, "k") as client:
+    with (
+        running_service(keeper, Settings.load({"port": 0, "api_key": "k"}, environ={})) as url,
+        Client(url, "k") as client,
+    ):
         yield client
 
 
@@ -243,7 +246,7 @@ def test_service_reports_freshness_and_confirms(keeper: Keeper, client: Client, 
 
 
 def test_command_line_shows_freshness_and_confirms(tmp_path: Path, repo: Repository) -> None:
-    cofio = Cofio(tmp_path / "home")
+    cofio = InProcessCli(tmp_path / "home")
     (added,) = cofio.json("add", "The retry limit is in src/net.py.", "--project", str(repo.root))["results"]
     memory = str(added["id"])
     assert "anchors\tsrc/net.py (file in src/net.py)" in cofio.lines("show", memory)

@@ -1,4 +1,4 @@
-"""What every Store must know of keys and the audit log. Give `store` and `clock` fixtures; the clock is the store's."""
+"""Contract suite of API keys and the audit log. Subclasses define `store` and `clock`, the store's clock."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ NOW = "2026-01-07T12:00:00Z"
 HOUR, DAY = 3600, 24 * 3600
 
 
-def make(store: Store, name: str = "ada's laptop", by: str = "cli", **about: object) -> tuple[Key, str]:
-    """A key, and its secret."""
+def create_key(store: Store, name: str = "ada's laptop", by: str = "cli", **about: object) -> tuple[Key, str]:
+    """Create a key and return it with its secret."""
     secret = new_secret()
     grant = Grant(**{"name": name, "user": "ada", **about})  # type: ignore[arg-type]
     return store.keys.create(grant, digest(secret), hint(secret), by), secret
 
 
-def done(act: str, **about: object) -> AuditEntry:
+def audit_entry(act: str, **about: object) -> AuditEntry:
     return AuditEntry(**{"at": "2026-01-07T12:00:00.000000+00:00", "act": act, "outcome": "done", **about})  # type: ignore[arg-type]
 
 
 class KeysContract:
-    """The suite."""
+    """Tests of keys and audit entries."""
 
-    def test_a_key_is_found_by_its_digest_with_all_that_it_grants(self, store: Store) -> None:
+    def test_key_is_found_by_digest_with_its_grant(self, store: Store) -> None:
         grant = Grant(
             name="Ådas «laptop»",
             role="read",
@@ -47,68 +47,70 @@ class KeysContract:
         assert store.keys.find(digest(secret)) == key
         assert Key.from_dict(key.as_dict()) == key
 
-    def test_what_is_no_key_finds_nothing(self, store: Store) -> None:
-        _, secret = make(store)
+    def test_invalid_digest_finds_no_key(self, store: Store) -> None:
+        _, secret = create_key(store)
         for other in (secret, "", "x", digest(secret.upper()), digest(secret)[:-1], digest(secret).upper()):
             assert store.keys.find(other) is None
 
-    def test_every_key_is_listed_newest_first(self, store: Store) -> None:
+    def test_keys_are_listed_newest_first(self, store: Store) -> None:
         assert store.keys.all() == []
-        made = [make(store, name)[0] for name in ("one", "two", "three")]
-        assert len({key.id for key in made}) == 3
-        store.keys.revoke(made[1].id)
+        created = [create_key(store, name)[0] for name in ("one", "two", "three")]
+        assert len({key.id for key in created}) == 3
+        store.keys.revoke(created[1].id)
         assert [key.grant.name for key in store.keys.all()] == ["three", "two", "one"]
 
-    def test_a_name_is_had_by_one_key_in_force(self, store: Store) -> None:
-        first, _ = make(store, "ci")
+    def test_key_names_in_force_are_unique(self, store: Store) -> None:
+        first, _ = create_key(store, "ci")
         with pytest.raises(Conflict, match="ci"):
-            make(store, "ci")
+            create_key(store, "ci")
         assert len(store.keys.all()) == 1
         store.keys.revoke(first.id)
-        second, secret = make(store, "ci")
+        second, secret = create_key(store, "ci")
         assert second.id != first.id
         assert store.keys.find(digest(secret)) == second
 
-    def test_a_key_is_revoked_once_and_is_known_ever_after(self, store: Store) -> None:
-        key, secret = make(store)
-        gone = store.keys.revoke(key.id)
-        assert gone.revoked_at is not None
-        assert gone.revoked_at > key.created_at
-        assert store.keys.find(digest(secret)) == gone
-        assert not gone.is_valid(gone.revoked_at)
+    def test_revoked_key_is_kept_and_cannot_be_revoked_twice(self, store: Store) -> None:
+        key, secret = create_key(store)
+        deleted = store.keys.revoke(key.id)
+        assert deleted.revoked_at is not None
+        assert deleted.revoked_at > key.created_at
+        assert store.keys.find(digest(secret)) == deleted
+        assert not deleted.is_valid(deleted.revoked_at)
         with pytest.raises(Conflict, match="is revoked already"):
             store.keys.revoke(key.id)
         for unknown in (key.id + 1, 0, -1, 1 << 70):
             with pytest.raises(NotFound):
                 store.keys.revoke(unknown)
-        assert store.keys.all() == [gone]
+        assert store.keys.all() == [deleted]
 
-    def test_it_is_known_whether_any_key_is_in_force(self, store: Store, clock: FixedClock) -> None:
+    def test_any_valid_ignores_revoked_and_expired_keys(self, store: Store, clock: FixedClock) -> None:
         assert not store.keys.any_valid()
-        make(store, "brief", expires_at="2026-01-07T13:00:00Z")
+        create_key(store, "brief", expires_at="2026-01-07T13:00:00Z")
         assert store.keys.any_valid()
-        lasting, _ = make(store, "lasting")
+        lasting, _ = create_key(store, "lasting")
         clock.advance(2 * HOUR)
         assert store.keys.any_valid()
         store.keys.revoke(lasting.id)
-        assert not store.keys.any_valid()  # what is left has expired
+        assert not store.keys.any_valid()  # the other key has expired
 
-    def test_a_key_is_used_at_the_latest_of_its_times(self, store: Store) -> None:
-        (one, secret), (two, _) = make(store, "one"), make(store, "two")
+    def test_last_use_of_a_key_is_the_latest_time(self, store: Store) -> None:
+        (first, secret), (second, _) = create_key(store, "one"), create_key(store, "two")
         late, early = "2026-01-07T14:00:00.000000+00:00", "2026-01-07T13:00:00.000000+00:00"
-        store.keys.used({one.id: late})
-        store.keys.used({one.id: early, two.id: early, 99: early})
+        store.keys.used({first.id: late})
+        store.keys.used({first.id: early, second.id: early, 99: early})
         store.keys.used({})
-        assert {key.id: key.last_used_at for key in store.keys.all()} == {one.id: late, two.id: early}
-        found = store.keys.find(digest(secret))
-        assert found is not None
-        assert (found.last_used_at, found.revoked_at) == (late, None)
+        assert {key.id: key.last_used_at for key in store.keys.all()} == {first.id: late, second.id: early}
+        results = store.keys.find(digest(secret))
+        assert results is not None
+        assert (results.last_used_at, results.revoked_at) == (late, None)
 
     def test_audit_entries_are_listed_newest_first_and_by_key(self, store: Store) -> None:
         assert store.keys.audit_entries(5) == []
-        store.keys.log([done("POST /memory/add", key=1, name="ada", what="id 5", address="::1"), done("key created")])
+        store.keys.log(
+            [audit_entry("POST /memory/add", key=1, name="ada", what="id 5", address="::1"), audit_entry("key created")]
+        )
         store.keys.log([])
-        store.keys.log([done("DELETE /memory/5", key=2, outcome="refused", what="«no»")])
+        store.keys.log([audit_entry("DELETE /memory/5", key=2, outcome="refused", what="«no»")])
         newest, second, first = store.keys.audit_entries(5)
         assert (first.act, first.key, first.name, first.what, first.address, first.outcome) == (
             "POST /memory/add", 1, "ada", "id 5", "::1", "done",
@@ -124,18 +126,18 @@ class KeysContract:
         assert store.keys.audit_entries(5, key=99) == store.keys.audit_entries(5, key=1 << 70) == []
         assert store.keys.audit_entries(5, after=1 << 70) == [newest, second, first]
 
-    def test_old_audit_entries_are_deleted_and_ids_not_reused(self, store: Store) -> None:
+    def test_old_audit_entries_are_forgotten_and_ids_are_not_reused(self, store: Store) -> None:
         for day in ("01", "02", "03"):
-            store.keys.log([done("POST /memory/add", at=f"2026-01-{day}T00:00:00.000000+00:00", key=1)])
+            store.keys.log([audit_entry("POST /memory/add", at=f"2026-01-{day}T00:00:00.000000+00:00", key=1)])
         last = store.keys.audit_entries(1)[0]
         assert store.keys.forget("2026-01-03") == 2
         assert store.keys.audit_entries(5) == [last]
         assert store.keys.forget("2027-01-01") == 1
         assert store.keys.forget("2027-01-01") == 0
-        store.keys.log([done("key created")])
+        store.keys.log([audit_entry("key created")])
         assert store.keys.audit_entries(5)[0].id > last.id
 
-    def test_a_grant_that_cannot_be_is_refused(self) -> None:
+    def test_invalid_grant_is_rejected(self) -> None:
         for bad in (
             {"name": " ", "user": "ada"},
             {"name": "x"},

@@ -1,4 +1,4 @@
-"""The contract suite over every adapter and over the fake."""
+"""Store contract suites for the in-memory fake and SQLite."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.contract import StoreContract
 from tests.stores.inbox_contract import InboxContract
-from tests.stores.maintenance_contract import UpkeepContract
+from tests.stores.maintenance_contract import MaintenanceContract
 from tests.stores.project_contract import ProjectContract
-from tests.stores.snapshots_contract import CarryingContract
+from tests.stores.snapshots_contract import SnapshotsContract
 from tests.stores.turn_merge_contract import AmendContract
 
 
-class TestMemoryStore(StoreContract, ProjectContract, UpkeepContract, CarryingContract, InboxContract, AmendContract):
+class TestMemoryStore(
+    StoreContract, ProjectContract, MaintenanceContract, SnapshotsContract, InboxContract, AmendContract
+):
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         store = MemoryStore(FixedClock())
@@ -26,7 +28,9 @@ class TestMemoryStore(StoreContract, ProjectContract, UpkeepContract, CarryingCo
         store.close()
 
 
-class TestSqliteStore(StoreContract, ProjectContract, UpkeepContract, CarryingContract, InboxContract, AmendContract):
+class TestSqliteStore(
+    StoreContract, ProjectContract, MaintenanceContract, SnapshotsContract, InboxContract, AmendContract
+):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
         store = SqliteStore(tmp_path / "cofio.db", FixedClock())

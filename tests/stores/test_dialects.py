@@ -1,4 +1,4 @@
-"""The two dialects of the SQL stores: the same queries by name, and in the server's every one keeps to its tenant."""
+"""The SQLite and PostgreSQL queries: same names, and every PostgreSQL query is limited to its tenant."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from cofio.stores.sql_loader import migrations, queries, schema
 
-#: What the embedded store alone asks, and why.
-EMBEDDED_ALONE = {
+#: Queries of the SQLite store only, with the reason.
+SQLITE_ONLY = {
     "newest": "it holds arrays as long as the highest id",
     "among": "it ranks in memory and narrows afterwards",
     "all_vectors": "it loads every vector when it is opened",
@@ -36,8 +36,8 @@ EMBEDDED_ALONE = {
     ),
 }
 
-#: What the server store alone asks, and why.
-SERVER_ALONE = {
+#: Queries of the PostgreSQL store only, with the reason.
+POSTGRES_ONLY = {
     "make_migrations": "SQLite counts migrations in the file's header",
     "newest_migration": "the same",
     "note_migration": "the same",
@@ -71,8 +71,8 @@ SERVER_ALONE = {
     ),
 }
 
-#: Queries that are about no tenant, and why.
-OF_NO_TENANT = {
+#: Queries without a tenant, with the reason.
+WITHOUT_TENANT = {
     "make_migrations": "the database has one shape for all",
     "newest_migration": "the same",
     "note_migration": "the same",
@@ -96,51 +96,51 @@ OF_NO_TENANT = {
 }
 
 
-def test_both_dialects_know_the_same_queries_but_for_those_with_a_reason() -> None:
-    embedded, server = set(queries("sqlite")), set(queries("postgres"))
-    assert embedded - server == EMBEDDED_ALONE.keys()
-    assert server - embedded == SERVER_ALONE.keys()
+def test_dialects_have_the_same_queries_except_documented_ones() -> None:
+    sqlite, postgres = set(queries("sqlite")), set(queries("postgres"))
+    assert sqlite - postgres == SQLITE_ONLY.keys()
+    assert postgres - sqlite == POSTGRES_ONLY.keys()
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_no_name_is_given_to_two_queries(dialect: str) -> None:
-    written = (files("cofio.stores") / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
-    names = re.findall(r"^-- name: (\w+)$", written, re.MULTILINE)
+def test_query_names_are_unique(dialect: str) -> None:
+    content = (files("cofio.stores") / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
+    names = re.findall(r"^-- name: (\w+)$", content, re.MULTILINE)
     assert len(names) == len(set(names)) == len(queries(dialect))
 
 
-def test_every_query_of_the_server_names_the_tenant_but_for_those_with_a_reason() -> None:
-    free = {name for name, text in queries("postgres").items() if "%(tenant)s" not in text}
-    assert free == OF_NO_TENANT.keys()
+def test_postgres_queries_name_the_tenant_except_documented_ones() -> None:
+    without_tenant = {name for name, text in queries("postgres").items() if "%(tenant)s" not in text}
+    assert without_tenant == WITHOUT_TENANT.keys()
 
 
-def test_whatever_is_read_beside_the_first_table_is_of_the_same_tenant() -> None:
+def test_joined_tables_are_limited_to_the_same_tenant() -> None:
     tables = re.compile(
         r"\b(?:FROM|JOIN|UPDATE|INTO) (?:memories|vectors|changesets|changes|occurrences|retrievals|injections|inbox"
         r"|patterns|correlations|thresholds|seasonal|feedback|knowledge_changes|knowledge_words|episodes|passages|passage_vectors|unindexed|unembedded|llm_calls)\b|\{table\}(?!')"
     )
     for name, text in queries("postgres").items():
-        if name not in OF_NO_TENANT:
+        if name not in WITHOUT_TENANT:
             assert len(tables.findall(text)) <= len(re.findall(r"\btenant\b", text)), name
 
 
-def test_the_schema_is_what_the_migrations_lead_to(empty_postgres_url: str) -> None:
+def test_schema_equals_the_migrated_schema(empty_postgres_url: str) -> None:
     migrated, written = (
-        _shape(empty_postgres_url, script)
+        _describe_schema(empty_postgres_url, script)
         for script in ("\n".join(each for _, each in migrations("postgres")), schema("postgres"))
     )
     assert len(written) > 100
     assert migrated == written
 
 
-def _shape(url: str, script: str) -> list[tuple[str, ...]]:
-    """Every column, index, constraint and text search setting that the script makes, as the server tells them."""
+def _describe_schema(url: str, script: str) -> list[tuple[str, ...]]:
+    """Return every column, index, constraint and text search configuration that the script creates."""
     with psycopg.connect(url) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         connection.execute(script)
-        found = [row for query in _SHAPES for row in connection.execute(query).fetchall()]
+        rows = [row for query in _SHAPES for row in connection.execute(query).fetchall()]
         connection.rollback()
-    return sorted(found)
+    return sorted(rows)
 
 
 _SHAPES = (

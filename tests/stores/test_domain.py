@@ -1,4 +1,4 @@
-"""Domain knowledge over every adapter and the fake; and what only one of them has."""
+"""Domain knowledge of every store, and store-specific behaviour."""
 
 from __future__ import annotations
 
@@ -22,12 +22,19 @@ from cofio.stores.sqlite.connection import StoreFile
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.contract import add, everything, vector
-from tests.stores.domain_contract import OF_EACH, DomainContract, know, put, take_back, volume
-from tests.stores.test_migrations import of_shape, remember
-from tests.stores.test_sqlite import assert_in_step, opened
+from tests.stores.domain_contract import (
+    SAMPLE_ROWS,
+    KnowledgeContract,
+    apply_knowledge,
+    put_row,
+    undo_knowledge,
+    volume,
+)
+from tests.stores.test_migrations import create_at_version, insert_memory
+from tests.stores.test_sqlite import assert_consistent, open_store
 
 
-class TestMemoryStore(DomainContract):
+class TestMemoryStore(KnowledgeContract):
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         store = MemoryStore(FixedClock())
@@ -35,7 +42,7 @@ class TestMemoryStore(DomainContract):
         store.close()
 
 
-class TestSqliteStore(DomainContract):
+class TestSqliteStore(KnowledgeContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
         store = SqliteStore(tmp_path / "cofio.db", FixedClock())
@@ -43,7 +50,7 @@ class TestSqliteStore(DomainContract):
         store.close()
 
 
-class TestPostgresStore(DomainContract):
+class TestPostgresStore(KnowledgeContract):
     @pytest.fixture
     def store(self, tenant_url: str) -> Iterator[Store]:
         store = PostgresStore(tenant_url, FixedClock())
@@ -51,7 +58,7 @@ class TestPostgresStore(DomainContract):
         store.close()
 
 
-# ── several at once ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _WRITER = """
 import sys
@@ -59,28 +66,28 @@ from pathlib import Path
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
-from tests.stores.domain_contract import know, volume
+from tests.stores.domain_contract import apply_knowledge, volume
 where, writer, times = sys.argv[1:]
 store = PostgresStore(where, FixedClock()) if "://" in where else SqliteStore(Path(where), FixedClock())
 for place in range(int(times)):
-    know(store, volume(float(f"{writer}{place:03}")))  # no two of them the same
+    apply_knowledge(store, volume(float(f"{writer}{place:03}")))  # all different
 store.close()
 """
 
 
-def write_at_once(where: str, writers: int = 2, times: int = 20) -> int:
-    """Have several processes put the same row; how often in all."""
-    started = [
-        subprocess.Popen([sys.executable, "-c", _WRITER, where, str(writer), str(times)], stderr=subprocess.PIPE)
+def put_concurrently(url: str, writers: int = 2, times: int = 20) -> int:
+    """Put the same row from several processes. Return the total number of puts."""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _WRITER, url, str(writer), str(times)], stderr=subprocess.PIPE)
         for writer in range(1, writers + 1)
     ]
-    for process in started:
-        said = process.communicate()[1]
-        assert process.returncode == 0, said.decode()
+    for process in processes:
+        output = process.communicate()[1]
+        assert process.returncode == 0, output.decode()
     return writers * times
 
 
-def assert_written_one_after_the_other(store: Store, times: int) -> None:
+def assert_sequential_history(store: Store, times: int) -> None:
     (row,) = store.domain.rows("thresholds")
     lines = store.domain.history("thresholds", row.id)
     assert [line.action for line in lines] == ["add", *["update"] * (times - 1)]
@@ -90,95 +97,97 @@ def assert_written_one_after_the_other(store: Store, times: int) -> None:
     assert len(store.domain.naming(["aapl"])) == 1
 
 
-def test_two_processes_put_the_same_row_of_one_file_at_once(tmp_path: Path) -> None:
-    opened(tmp_path / "cofio.db").close()
-    times = write_at_once(str(tmp_path / "cofio.db"))
-    store = opened(tmp_path / "cofio.db")
-    assert_written_one_after_the_other(store, times)
+def test_concurrent_puts_in_sqlite_are_serialized(tmp_path: Path) -> None:
+    open_store(tmp_path / "cofio.db").close()
+    times = put_concurrently(str(tmp_path / "cofio.db"))
+    store = open_store(tmp_path / "cofio.db")
+    assert_sequential_history(store, times)
     store.close()
 
 
-def test_two_processes_put_the_same_row_of_one_database_at_once(postgres_url: str) -> None:
-    times = write_at_once(postgres_url)
+def test_concurrent_puts_in_postgres_are_serialized(postgres_url: str) -> None:
+    times = put_concurrently(postgres_url)
     store = PostgresStore(postgres_url, FixedClock())
-    assert_written_one_after_the_other(store, times)
+    assert_sequential_history(store, times)
     store.close()
 
 
-def test_what_another_process_put_is_there_and_the_vectors_stay_level(tmp_path: Path) -> None:
-    one, other = (opened(tmp_path / "cofio.db") for _ in range(2))
-    memory = add(one, "the zebra stays")
+def test_rows_of_another_process_are_visible_and_vectors_stay_in_sync(tmp_path: Path) -> None:
+    first, second = (open_store(tmp_path / "cofio.db") for _ in range(2))
+    memory = add(first, "the zebra stays")
     for value in range(3):
-        row = put(other, volume(value))
-        assert one.domain.rows("thresholds") == [row]
-    assert [each.id for each in other.nearest(vector("zebra"), 3, Scope())] == [memory.id]
-    new = add(other, "the zebra left")
-    assert {each.id for each in one.nearest(vector("zebra"), 3, Scope())} == {memory.id, new.id}
-    one.close()
-    other.close()
-    assert_in_step(tmp_path / "cofio.db")
+        row = put_row(second, volume(value))
+        assert first.domain.rows("thresholds") == [row]
+    assert [hit.id for hit in second.nearest(vector("zebra"), 3, Scope())] == [memory.id]
+    new = add(second, "the zebra left")
+    assert {hit.id for hit in first.nearest(vector("zebra"), 3, Scope())} == {memory.id, new.id}
+    first.close()
+    second.close()
+    assert_consistent(tmp_path / "cofio.db")
 
 
-# ── nothing stays of what was erased ──────────────────────────────────────────────────────────────────────────────────
+# ── purging ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 SECRETS = ("xylophone", "zyzzyva", "quixotic")
 
 
-def keep_and_erase(store: Store) -> None:
-    """Rows with words that are nowhere else, put, changed, judged, dropped, brought back; and erased."""
-    know(store, Threshold(source="Xylophone", metric="zyzzyva", value=1, direction="above", unit="quixotic"))
-    row = put(store, Threshold(source="xylophone", metric="Zyzzyva", value=2, direction="above", unit="quixotic"))
-    dropped = know(store, DeleteRow("thresholds", row.id, "the xylophone is gone"), Pattern(pattern="the zebra stays"))
-    take_back(store, dropped.id)
+def put_and_purge(store: Store) -> None:
+    """Put, change, judge, delete, restore and finally purge rows with unique words."""
+    apply_knowledge(store, Threshold(source="Xylophone", metric="zyzzyva", value=1, direction="above", unit="quixotic"))
+    row = put_row(store, Threshold(source="xylophone", metric="Zyzzyva", value=2, direction="above", unit="quixotic"))
+    dropped = apply_knowledge(
+        store, DeleteRow("thresholds", row.id, "the xylophone is gone"), Pattern(pattern="the zebra stays")
+    )
+    undo_knowledge(store, dropped.id)
     verdict = Feedback(anomaly="it fired", verdict="note", about=(row.ref, "patterns/p"))
-    know(store, verdict)
-    know(store, Feedback(anomaly="it fired", verdict="confirmed", about=(row.ref, "patterns/p")))
-    long = put(store, Pattern(pattern="xylophone " * 300, source="zyzzyva " * 100 + "quixotic"))
-    know(store, PurgeRow("thresholds", row.id, "no xylophone"), PurgeRow("patterns", long.id))
+    apply_knowledge(store, verdict)
+    apply_knowledge(store, Feedback(anomaly="it fired", verdict="confirmed", about=(row.ref, "patterns/p")))
+    long = put_row(store, Pattern(pattern="xylophone " * 300, source="zyzzyva " * 100 + "quixotic"))
+    apply_knowledge(store, PurgeRow("thresholds", row.id, "no xylophone"), PurgeRow("patterns", long.id))
 
 
-def test_an_erasure_leaves_no_word_in_the_file_nor_in_its_log(tmp_path: Path) -> None:
-    store = opened(tmp_path / "cofio.db")
+def test_purge_removes_words_from_the_sqlite_files(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "cofio.db")
     for _ in range(2):
-        keep_and_erase(store)
+        put_and_purge(store)
         raw = b"".join(path.read_bytes() for path in tmp_path.iterdir()).lower()
         for word in SECRETS:
             assert word.encode() not in raw
-        assert b"zebra" in raw  # the file was looked into
+        assert b"zebra" in raw  # the search works
     store.close()
 
 
-def test_an_erasure_while_somebody_reads_is_done_and_wiped_with_the_next_write(tmp_path: Path) -> None:
-    store = opened(tmp_path / "cofio.db")
-    row = put(store, volume(source="xylophone"))
+def test_purge_during_a_read_is_completed_by_the_next_write(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "cofio.db")
+    row = put_row(store, volume(source="xylophone"))
     reader = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM thresholds").fetchone() == (1,)
-    know(store, PurgeRow("thresholds", row.id))
+    apply_knowledge(store, PurgeRow("thresholds", row.id))
     assert store.domain.rows("thresholds") == []
     reader.execute("COMMIT")
     reader.close()
-    know(store, volume())
+    apply_knowledge(store, volume())
     assert b"xylophone" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     store.close()
 
 
-def test_an_erasure_leaves_no_word_in_any_table_of_the_database(postgres_url: str) -> None:
+def test_purge_removes_words_from_all_postgres_tables(postgres_url: str) -> None:
     store = PostgresStore(postgres_url, FixedClock())
-    keep_and_erase(store)
+    put_and_purge(store)
     store.close()
     with psycopg.connect(postgres_url) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-        told = [row for (table,) in tables for row in connection.execute(f"SELECT t::text FROM {table} t").fetchall()]
-    kept = "\n".join(row for (row,) in told).lower()
-    assert "zebra" in kept
+        result = [row for (table,) in tables for row in connection.execute(f"SELECT t::text FROM {table} t").fetchall()]
+    stored = "\n".join(row for (row,) in result).lower()
+    assert "zebra" in stored
     for word in SECRETS:
-        assert word not in kept
+        assert word not in stored
 
 
-# ── what a table cannot hold ──────────────────────────────────────────────────────────────────────────────────────────
+# ── constraints ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_WRONG = (
+_INVALID_VALUES = (
     ("thresholds", "confidence", "1.5"),
     ("thresholds", "prior", "-0.1"),
     ("thresholds", "direction", "'up'"),
@@ -191,43 +200,43 @@ _WRONG = (
 )
 
 
-@pytest.mark.parametrize(("table", "column", "value"), _WRONG)
-def test_the_file_itself_refuses_what_cannot_be(tmp_path: Path, table: str, column: str, value: str) -> None:
-    store = opened(tmp_path / "cofio.db")
-    know(store, *OF_EACH)
+@pytest.mark.parametrize(("table", "column", "value"), _INVALID_VALUES)
+def test_sqlite_constraints_reject_invalid_values(tmp_path: Path, table: str, column: str, value: str) -> None:
+    store = open_store(tmp_path / "cofio.db")
+    apply_knowledge(store, *SAMPLE_ROWS)
     store.close()
     with sqlite3.connect(tmp_path / "cofio.db") as connection, pytest.raises(sqlite3.IntegrityError, match="CHECK"):
         connection.execute(f"UPDATE {table} SET {column} = {value}")
     connection.close()
 
 
-def test_the_server_itself_refuses_what_cannot_be(postgres_url: str) -> None:
+def test_postgres_constraints_reject_invalid_values(postgres_url: str) -> None:
     store = PostgresStore(postgres_url, FixedClock())
-    know(store, *OF_EACH)
+    apply_knowledge(store, *SAMPLE_ROWS)
     store.close()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        for table, column, value in _WRONG:
+        for table, column, value in _INVALID_VALUES:
             with pytest.raises(psycopg.errors.CheckViolation):
                 connection.execute(f"UPDATE {table} SET {column} = {value}")
 
 
-# ── tenants, plans, older files ───────────────────────────────────────────────────────────────────────────────────────
+# ── tenants, query plans, migrations ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_tenants_of_one_database_know_nothing_of_each_other(postgres_url: str) -> None:
-    one, other = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("one", "other"))
-    hers = know(one, volume(1), Feedback(anomaly="x", verdict="note", about=(volume().ref,)))
-    his = know(other, volume(2), Feedback(anomaly="x", verdict="note", about=(volume().ref,)))
-    assert [row.says for row in one.domain.rows("thresholds")] == ["AAPL/volume: above 1"]
-    assert [row.says for row in other.domain.naming(["aapl"])] == ["AAPL/volume: above 2"]
-    assert [line.changeset for line in one.domain.history("thresholds", volume().id)] == [hers.id]
-    know(one, PurgeRow("thresholds", volume().id))
-    assert other.domain.history("thresholds", volume().id) == [other.changeset(his.id).knowledge[0]]
-    assert len(other.domain.rows("feedback", where={"about": volume().ref})) == 1
-    assert one.domain.counts() == {**dict.fromkeys(TABLES, 0), "feedback": 1}
-    assert other.domain.stated_by([1]) == []
-    one.close()
-    other.close()
+def test_tenants_are_isolated(postgres_url: str) -> None:
+    first, second = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("one", "other"))
+    first_changeset = apply_knowledge(first, volume(1), Feedback(anomaly="x", verdict="note", about=(volume().ref,)))
+    second_changeset = apply_knowledge(second, volume(2), Feedback(anomaly="x", verdict="note", about=(volume().ref,)))
+    assert [row.says for row in first.domain.rows("thresholds")] == ["AAPL/volume: above 1"]
+    assert [row.says for row in second.domain.naming(["aapl"])] == ["AAPL/volume: above 2"]
+    assert [line.changeset for line in first.domain.history("thresholds", volume().id)] == [first_changeset.id]
+    apply_knowledge(first, PurgeRow("thresholds", volume().id))
+    assert second.domain.history("thresholds", volume().id) == [second.changeset(second_changeset.id).knowledge[0]]
+    assert len(second.domain.rows("feedback", where={"about": volume().ref})) == 1
+    assert first.domain.counts() == {**dict.fromkeys(TABLES, 0), "feedback": 1}
+    assert second.domain.stated_by([1]) == []
+    first.close()
+    second.close()
 
 
 @pytest.mark.parametrize(
@@ -243,40 +252,38 @@ def test_tenants_of_one_database_know_nothing_of_each_other(postgres_url: str) -
         ("feedback", {}, "feedback_by_time"),
     ],
 )
-def test_nothing_is_looked_through_that_an_index_knows(
-    tmp_path: Path, table: str, where: dict[str, object], index: str
-) -> None:
+def test_row_filters_use_an_index(tmp_path: Path, table: str, where: dict[str, object], index: str) -> None:
     file = StoreFile(tmp_path / "cofio.db")
-    asked: list[str] = []
+    statements: list[str] = []
     with file.reading() as connection:
-        connection.set_trace_callback(asked.append)
+        connection.set_trace_callback(statements.append)
     SqlKnowledgeTables(file).rows(table, where=where, limit=5)  # type: ignore[arg-type]
     with file.reading() as connection:
         connection.set_trace_callback(None)
-        plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked[-1]}")]
+        plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")]
     file.close()
     assert any(index in step for step in plan), plan
     assert where or not any("TEMP B-TREE" in step for step in plan)
 
 
-def test_a_file_from_before_knowledge_keeps_its_memories_and_learns_more(tmp_path: Path) -> None:
+def test_sqlite_file_without_knowledge_tables_is_migrated(tmp_path: Path) -> None:
     path = tmp_path / "cofio.db"
-    fifth = of_shape(path, 5)
-    remember(fifth, 7, "the zebra stays")
+    fifth = create_at_version(path, 5)
+    insert_memory(fifth, 7, "the zebra stays")
     fifth.close()
-    store = opened(path)
+    store = open_store(path)
     assert [memory.text for memory in everything(store)] == ["the zebra stays"]
     assert store.changeset(7).knowledge == ()
     assert store.domain.counts() == dict.fromkeys(TABLES, 0)
-    done = know(store, volume())
-    assert done.id == 8
-    take_back(store, done.id)
+    result = apply_knowledge(store, volume())
+    assert result.id == 8
+    undo_knowledge(store, result.id)
     assert store.domain.counts() == dict.fromkeys(TABLES, 0)
     store.close()
-    assert_in_step(path)
+    assert_consistent(path)
 
 
-def test_a_database_from_before_knowledge_keeps_its_memories_and_learns_more(empty_postgres_url: str) -> None:
+def test_postgres_database_without_knowledge_tables_is_migrated(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("CREATE EXTENSION vector")
         connection.execute(migrations("postgres")[0][1])
@@ -287,17 +294,17 @@ def test_a_database_from_before_knowledge_keeps_its_memories_and_learns_more(emp
     (old,) = store.changesets(9)
     assert store.changeset(old.id).knowledge == ()
     memory = add(store, "the zebra stays")
-    row = put(store, volume())
+    row = put_row(store, volume())
     assert store.domain.rows("thresholds") == [row]
     assert everything(store) == [memory]
     store.close()
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    fake, file = MemoryStore(FixedClock()), opened(tmp_path / "cofio.db")
+def test_closed_store_raises_store_error(tmp_path: Path) -> None:
+    fake, file = MemoryStore(FixedClock()), open_store(tmp_path / "cofio.db")
     for store in (fake, file):
         store.close()
         with pytest.raises(StoreError, match="closed"):
             store.domain.counts()
         with pytest.raises(StoreError, match="closed"):
-            know(store, volume())
+            apply_knowledge(store, volume())

@@ -1,4 +1,4 @@
-"""Episodes, over every adapter and the fake."""
+"""Episodes of every store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
-from tests.stores.episodes_contract import ALL, EpisodesContract, by_words, embed, episode, learned, vector
+from tests.stores.episodes_contract import (
+    ALL,
+    EpisodesContract,
+    add_learned_memory,
+    embed_passages,
+    episode,
+    search_episode_ids,
+    vector,
+)
 
 
 class TestMemoryStore(EpisodesContract):
@@ -30,27 +38,29 @@ class TestSqliteStore(EpisodesContract):
         yield store
         store.close()
 
-    def test_other_processes_see_what_is_indexed_and_removed(self, store: SqliteStore, tmp_path: Path) -> None:
+    def test_index_and_removal_are_visible_to_other_processes(self, store: SqliteStore, tmp_path: Path) -> None:
         other = SqliteStore(tmp_path / "cofio.db", FixedClock())
         try:
-            assert by_words(other, "apples") == []
-            made = episode(store, "apples and pears")
-            embed(store)
-            assert by_words(other, "apples") == [made.id]
+            assert search_episode_ids(other, "apples") == []
+            created = episode(store, "apples and pears")
+            embed_passages(store)
+            assert search_episode_ids(other, "apples") == [created.id]
             assert len(other.episodes.nearest(vector("apples"), 5, ALL)) == 1
-            store.episodes.remove([made.id])
-            assert by_words(other, "apples") == []
+            store.episodes.remove([created.id])
+            assert search_episode_ids(other, "apples") == []
             assert other.episodes.nearest(vector("apples"), 5, ALL) == []
         finally:
             other.close()
 
-    @pytest.mark.parametrize("way", ["memory", "episode"])
-    def test_purged_words_are_gone_from_the_file(self, store: SqliteStore, tmp_path: Path, way: str) -> None:
-        memory, number = learned(store, "The code is zanzibar4711", "Note that the code is zanzibar4711", turn="1")
+    @pytest.mark.parametrize("target", ["memory", "episode"])
+    def test_purged_words_are_removed_from_the_file(self, store: SqliteStore, tmp_path: Path, target: str) -> None:
+        memory, number = add_learned_memory(
+            store, "The code is zanzibar4711", "Note that the code is zanzibar4711", turn="1"
+        )
         for text in ("We met at the harbour", "The weather is fine", "Ann reviews"):
             episode(store, text)
         assert number is not None
-        if way == "episode":
+        if target == "episode":
             store.episodes.remove([number])
         store.apply([Purge(memory)], {}, by="test", why="")
         store._file.empty_log()
@@ -65,13 +75,13 @@ class TestPostgresStore(EpisodesContract):
         yield store
         store.close()
 
-    def test_an_index_of_vectors_finds_the_same(self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_vector_index_returns_the_same_results(self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("cofio.stores.postgres.vector_search.FEW", 5)
-        made = [episode(store, f"topic{each} with words{each}", project=f"/p{each % 2}") for each in range(12)]
-        embed(store)
+        created = [episode(store, f"topic{index} with words{index}", project=f"/p{index % 2}") for index in range(12)]
+        embed_passages(store)
         store.episodes._nearest.keep_index(store._server, 256)
         for scope in (ALL, Scope(project="/p1")):
-            near = store.episodes.nearest(vector(made[7].text), 3, scope)
-            found = store.episodes.passages([each.id for each in near])
-            assert found[0].episode == made[7].id
-            assert len(found) == 3
+            neighbors = store.episodes.nearest(vector(created[7].text), 3, scope)
+            results = store.episodes.passages([item.id for item in neighbors])
+            assert results[0].episode == created[7].id
+            assert len(results) == 3

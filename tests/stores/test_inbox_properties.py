@@ -1,4 +1,4 @@
-"""Operations on an inbox in any order: the counts add up, and the real inbox and the fake give the same replies."""
+"""Property tests of the inbox: the counts add up, and the store and the fake behave the same."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import MemoryStore
 from tests.stores.contract import apply, everything
-from tests.stores.inbox_contract import ending, said, settling
-from tests.stores.test_sqlite import assert_in_step
+from tests.stores.inbox_contract import make_exchange, resolution, resolve_with
+from tests.stores.test_sqlite import assert_consistent
 
 START = 1_767_225_600  # 2026
-SPOKEN = ("we use tabs", "port is 8080", 'a "b" \\ c', "x\ny", "Ünïcode 🌊", "tab", "")
+TEXTS = ("we use tabs", "port is 8080", 'a "b" \\ c', "x\ny", "Ünïcode 🌊", "tab", "")
 EXCHANGES = st.builds(
-    said,
-    st.lists(st.sampled_from(SPOKEN), max_size=3).map(" ".join),
+    make_exchange,
+    st.lists(st.sampled_from(TEXTS), max_size=3).map(" ".join),
     st.sampled_from(("", "t1", "t2", "t3")),
     session=st.sampled_from(("", "s1")),
-    injected=st.lists(st.sampled_from(SPOKEN), max_size=1).map(tuple),
+    injected=st.lists(st.sampled_from(TEXTS), max_size=1).map(tuple),
 )
 REASONS = st.sampled_from(("Small talk", "A question", "we use tabs", ""))
 
 
-class Watch:
-    """A time that moves when it is told to."""
+class ManualClock:
+    """Clock that a test advances by hand."""
 
     def __init__(self) -> None:
         self.seconds = 0
@@ -53,42 +53,42 @@ class Watch:
         return to_utc_iso(START + self.seconds)
 
 
-class Captures(RuleBasedStateMachine):
-    """The same is done to both; they have to say the same, refusals included."""
+class InboxMachine(RuleBasedStateMachine):
+    """Execute the same operations on both stores and compare results and errors."""
 
     items: Bundle[int] = Bundle("items")
 
     @initialize()
     def start(self) -> None:
-        self.watch = Watch()
-        self.real, self.fake = self.opened(), MemoryStore(self.watch)
+        self.clock = ManualClock()
+        self.real, self.fake = self.open_store(), MemoryStore(self.clock)
         self.captured = 0
 
-    def opened(self) -> Store:
+    def open_store(self) -> Store:
         self.folder = TemporaryDirectory()
         self.path = Path(self.folder.name) / "cofio.db"
-        return SqliteStore(self.path, self.watch)
+        return SqliteStore(self.path, self.clock)
 
     def teardown(self) -> None:
         if hasattr(self, "real"):
             self.real.close()
-            self.closed()
+            self.close_store()
 
-    def closed(self) -> None:
-        assert_in_step(self.path)
+    def close_store(self) -> None:
+        assert_consistent(self.path)
         self.folder.cleanup()
 
-    def both(self, act: Callable[[Store], Any]) -> Any:
-        """What both answer; None where both refuse, with the same error."""
-        told = []
+    def both(self, operation: Callable[[Store], Any]) -> Any:
+        """Return the common result of both stores, or None if both raise the same error."""
+        results = []
         for store in (self.real, self.fake):
             try:
-                told.append(act(store))
+                results.append(operation(store))
             except CofioError as error:
-                told.append((type(error), str(error)))
-        assert told[0] == told[1]
-        refused = isinstance(told[0], tuple) and isinstance(told[0][0], type)
-        return None if refused else told[0]
+                results.append((type(error), str(error)))
+        assert results[0] == results[1]
+        is_error = isinstance(results[0], tuple) and isinstance(results[0][0], type)
+        return None if is_error else results[0]
 
     @rule(
         target=items,
@@ -121,35 +121,37 @@ class Captures(RuleBasedStateMachine):
 
     @rule(seconds=st.integers(1, 60))
     def wait(self, seconds: int) -> None:
-        self.watch.seconds += seconds
+        self.clock.seconds += seconds
 
     @rule(limit=st.integers(0, 5))
-    def look_for_what_is_due(self, limit: int) -> None:
+    def due(self, limit: int) -> None:
         due = self.both(lambda store: store.inbox.due(limit))
         assert [item.id for item in due] == sorted(item.id for item in due)
-        assert all(item.state == "pending" and item.due_at <= self.watch() for item in due)
+        assert all(item.state == "pending" and item.due_at <= self.clock() for item in due)
 
     @rule(item=items, state=st.sampled_from(STATES), reason=REASONS)
     def settle(self, item: int, state: State, reason: str) -> None:
         before = self.real.inbox.item(item).state
         result = {"actions": [{"text": "we use tabs"}]}
-        done = self.both(lambda store: store.inbox.settle(ending(item, state, reason=reason, result=result)) or "done")
-        assert bool(done) == (before == "pending" and state != "parked")
+        outcome = self.both(
+            lambda store: store.inbox.settle(resolution(item, state, reason=reason, result=result)) or "done"
+        )
+        assert bool(outcome) == (before == "pending" and state != "parked")
 
-    @rule(item=items, text=st.sampled_from(SPOKEN[:-1]), good=st.booleans())
+    @rule(item=items, text=st.sampled_from(TEXTS[:-1]), good=st.booleans())
     def learn(self, item: int, text: str, good: bool) -> None:
         before, memories = self.real.inbox.item(item).state, len(everything(self.real))
         decisions = [Add(Fact(text=text)), *([] if good else [Delete(999)])]
-        done = self.both(lambda store: apply(store, *decisions, settles=settling(item)).id)
-        assert bool(done) == (good and before == "pending")
-        assert len(everything(self.real)) == memories + bool(done)
-        assert done is None or self.real.inbox.item(item).changeset == done
+        result = self.both(lambda store: apply(store, *decisions, settles=resolve_with(item)).id)
+        assert bool(result) == (good and before == "pending")
+        assert len(everything(self.real)) == memories + bool(result)
+        assert result is None or self.real.inbox.item(item).changeset == result
 
     @rule(item=items)
-    def learn_what_is_known(self, item: int) -> None:
+    def learn_duplicate(self, item: int) -> None:
         if memories := everything(self.real):
-            number = memories[-1].id
-            self.both(lambda store: apply(store, Noop(number), settles=settling(item, "merged")).id)
+            memory_id = memories[-1].id
+            self.both(lambda store: apply(store, Noop(memory_id), settles=resolve_with(item, "merged")).id)
 
     @rule(item=items, seconds=st.sampled_from((0, 1, 45)), reason=REASONS)
     def postpone(self, item: int, seconds: float, reason: str) -> None:
@@ -162,12 +164,12 @@ class Captures(RuleBasedStateMachine):
     @rule(item=items)
     def retry(self, item: int) -> None:
         before = self.real.inbox.item(item)
-        again = self.both(lambda store: store.inbox.retry(item))
-        assert bool(again) == (before.state in ("parked", "rejected") and before.exchange is not None)
+        repeated = self.both(lambda store: store.inbox.retry(item))
+        assert bool(repeated) == (before.state in ("parked", "rejected") and before.exchange is not None)
 
     @rule(ago=st.integers(0, 40))
     def forget(self, ago: int) -> None:
-        before = to_utc_iso(START + self.watch.seconds - ago)
+        before = to_utc_iso(START + self.clock.seconds - ago)
         self.both(lambda store: store.inbox.forget(before))
 
     @rule()
@@ -189,7 +191,7 @@ class Captures(RuleBasedStateMachine):
         assert inbox_status.pending == sum(item.state in OPEN for item in items)
         assert {item.state for item in items if item.finished_at} <= set(SETTLED)
         changesets = [item.changeset for item in items if item.changeset]
-        assert len(changesets) == len(set(changesets))  # none settles two
+        assert len(changesets) == len(set(changesets))  # no changeset settles two items
         self.both(lambda store: store.stats()["inbox_pending"])
 
 
@@ -197,38 +199,38 @@ def _messages(item: Any) -> Any:
     return item.exchange.messages if item.exchange else ()
 
 
-TestCaptures = Captures.TestCase
-TestCaptures.settings = settings(
+TestInboxMachine = InboxMachine.TestCase
+TestInboxMachine.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
-class ServerCaptures(Captures):
-    """The same on PostgreSQL. What it refuses takes a number of the sequences all the same: that is left out here."""
+class PostgresInboxMachine(InboxMachine):
+    """The same with PostgreSQL. Rejected operations consume sequence numbers there and are left out."""
 
     url = ""
 
-    def opened(self) -> Store:
+    def open_store(self) -> Store:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("TRUNCATE memories, changesets, inbox, meta RESTART IDENTITY CASCADE")
-        return PostgresStore(self.url, self.watch)
+        return PostgresStore(self.url, self.clock)
 
-    def closed(self) -> None:
-        """The database goes with the test."""
+    def close_store(self) -> None:
+        """Do nothing: the fixture drops the database."""
 
-    @rule(item=Captures.items, text=st.sampled_from(SPOKEN[:-1]))
+    @rule(item=InboxMachine.items, text=st.sampled_from(TEXTS[:-1]))
     def learn(self, item: int, text: str) -> None:
         if self.real.inbox.item(item).state == "pending":
-            assert self.both(lambda store: apply(store, Add(Fact(text=text)), settles=settling(item)).id)
+            assert self.both(lambda store: apply(store, Add(Fact(text=text)), settles=resolve_with(item)).id)
 
-    @rule(item=Captures.items)
-    def learn_what_is_known(self, item: int) -> None:
+    @rule(item=InboxMachine.items)
+    def learn_duplicate(self, item: int) -> None:
         if self.real.inbox.item(item).state == "pending":
-            super().learn_what_is_known(item=item)
+            super().learn_duplicate(item=item)
 
     @rule(limit=st.integers(1, 5))
     def claim(self, limit: int) -> None:
-        """What is claimed is what is due, and nobody is given it until it is given back or its time is over."""
+        """Claimed items are the due ones. They are due again after they are given back or the claim expires."""
         due = [item.id for item in self.real.inbox.due(limit)]
         claimed = self.real.inbox.claim(limit)
         assert [item.id for item in claimed] == due[: len(claimed)]
@@ -236,13 +238,13 @@ class ServerCaptures(Captures):
         assert not {item.id for item in claimed} & {item.id for item in self.real.inbox.due(1_000)}
         self.real.inbox.give_back(claimed)
         assert [item.id for item in self.real.inbox.due(limit)] == due
-        for item in claimed:  # it is due from now on: the fake is told so too
+        for item in claimed:  # it is due again now; update the fake accordingly
             number = item.id
             self.both(lambda store, number=number: store.inbox.postpone(number, 0, "") or "done")
 
 
-def test_an_inbox_on_a_server_does_the_same(postgres_url: str) -> None:
-    machine = type("OnServer", (ServerCaptures,), {"url": postgres_url})
+def test_postgres_inbox_behaves_like_the_fake(postgres_url: str) -> None:
+    machine = type("OnServer", (PostgresInboxMachine,), {"url": postgres_url})
     run_state_machine_as_test(
         machine,
         settings=settings(

@@ -1,4 +1,4 @@
-"""Keys and the audit log, over every adapter and the fake; and what is found of a key in the file."""
+"""API keys and the audit log of every store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cofio.models.auth import Grant, digest
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
-from tests.stores.keys_contract import NOW, KeysContract, done, make
+from tests.stores.keys_contract import NOW, KeysContract, audit_entry, create_key
 
 
 @pytest.fixture
@@ -37,36 +37,34 @@ class TestSqliteStore(KeysContract):
         store.close()
 
 
-def test_a_key_is_nowhere_in_the_file_but_its_digest_is(tmp_path: Path, clock: FixedClock) -> None:
+def test_file_contains_the_digest_and_not_the_key(tmp_path: Path, clock: FixedClock) -> None:
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    key, secret = make(store)
-    store.keys.log([done("POST /memory/add", key=key.id)])
+    key, secret = create_key(store)
+    store.keys.log([audit_entry("POST /memory/add", key=key.id)])
     store.keys.used({key.id: clock()})
     store.close()
-    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert digest(secret).encode() in kept
-    assert secret[:12].encode() in kept  # what it begins with, so that people know it again
-    assert secret.encode() not in kept
-    assert secret[12:].encode() not in kept
-    assert secret[:13].encode() not in kept
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert digest(secret).encode() in stored
+    assert secret[:12].encode() in stored  # the hint, so that people recognize the key
+    assert secret.encode() not in stored
+    assert secret[12:].encode() not in stored
+    assert secret[:13].encode() not in stored
 
 
-def test_keys_are_there_after_the_file_was_closed_and_in_another_process_meanwhile(
-    tmp_path: Path, clock: FixedClock
-) -> None:
+def test_keys_are_visible_to_other_processes_and_persistent(tmp_path: Path, clock: FixedClock) -> None:
     store, beside = (SqliteStore(tmp_path / "cofio.db", clock) for _ in range(2))
-    key, secret = make(store)
+    key, secret = create_key(store)
     assert beside.keys.find(digest(secret)) == key
-    gone = beside.keys.revoke(key.id)
-    assert store.keys.find(digest(secret)) == gone
+    deleted = beside.keys.revoke(key.id)
+    assert store.keys.find(digest(secret)) == deleted
     store.close()
     beside.close()
-    again = SqliteStore(tmp_path / "cofio.db", clock)
-    assert again.keys.all() == [gone]
-    again.close()
+    reopened = SqliteStore(tmp_path / "cofio.db", clock)
+    assert reopened.keys.all() == [deleted]
+    reopened.close()
 
 
-@pytest.mark.parametrize("bound", [{"agent": "bot"}, {"user": "ada"}, {"team": "web"}, {"prefixes": ("work",)}])
-def test_an_admin_key_is_bound_to_nobody(bound: dict[str, Any]) -> None:
+@pytest.mark.parametrize("restriction", [{"agent": "bot"}, {"user": "ada"}, {"team": "web"}, {"prefixes": ("work",)}])
+def test_admin_key_cannot_be_restricted(restriction: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="everything"):
-        Grant(name="owner", role="admin", **bound)
+        Grant(name="owner", role="admin", **restriction)

@@ -1,4 +1,4 @@
-"""The log of language model calls, over every adapter and the fake."""
+"""The LLM call log of every store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TestPostgresStore(LLMCallsContract):
         store.close()
 
 
-def test_forgotten_texts_are_gone_from_the_file(tmp_path: Path, clock: FixedClock) -> None:
+def test_forgotten_texts_are_removed_from_the_file(tmp_path: Path, clock: FixedClock) -> None:
     store = SqliteStore(tmp_path / "cofio.db", clock)
     call(store, "quixoticsecret " * 1_000)
     assert store.llm_calls.forget("2027-01-01") == 1

@@ -1,4 +1,4 @@
-"""Which Markdown files were read, over every adapter and the fake."""
+"""Records of indexed Markdown files in every store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
-from tests.stores.notes_contract import NotesContract, filed
+from tests.stores.notes_contract import NotesContract, file_state
 
 
 class TestMemoryStore(NotesContract):
@@ -39,23 +39,23 @@ class TestPostgresStore(NotesContract):
         store.close()
 
 
-def test_what_was_read_is_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
+def test_file_records_are_persistent(tmp_path: Path) -> None:
     store, beside = (SqliteStore(tmp_path / "cofio.db", FixedClock()) for _ in range(2))
-    store.notes.put("f", [filed("a.md", FiledPart(1))])
+    store.notes.put("f", [file_state("a.md", FiledPart(1))])
     assert beside.notes.files("f") == store.notes.files("f")
     store.close()
     beside.close()
-    again = SqliteStore(tmp_path / "cofio.db", FixedClock())
-    assert again.notes.folders() == ["f"]
-    again.close()
+    reopened = SqliteStore(tmp_path / "cofio.db", FixedClock())
+    assert reopened.notes.folders() == ["f"]
+    reopened.close()
 
 
-def test_another_tenant_reads_files_of_its_own(postgres_url: str) -> None:
+def test_file_records_of_tenants_are_separate(postgres_url: str) -> None:
     ours, theirs = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("ours", "theirs"))
     try:
-        ours.notes.put("f", [filed("a.md", FiledPart(1))])
+        ours.notes.put("f", [file_state("a.md", FiledPart(1))])
         assert theirs.notes.folders() == []
-        theirs.notes.put("f", [filed("a.md", FiledPart(2))])
+        theirs.notes.put("f", [file_state("a.md", FiledPart(2))])
         theirs.notes.drop("f", ["a.md"])
         assert ours.notes.files("f")["a.md"].parts == (FiledPart(1),)
     finally:

@@ -1,4 +1,4 @@
-"""The server store: the contracts, and what only a server has."""
+"""The PostgreSQL store: contract suites and server-specific behaviour."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from cofio.testing import FixedClock
 from cofio.text.tokens import search_terms, words
 from tests import postgres
 from tests.stores.contract import StoreContract, add, apply, everything, vector
-from tests.stores.maintenance_contract import UpkeepContract
+from tests.stores.maintenance_contract import MaintenanceContract
 from tests.stores.project_contract import ProjectContract
 
-CROWD = 20_000
+ROW_COUNT = 20_000
 PLENTY = 1 << 30
 
 
@@ -55,30 +55,30 @@ def store(postgres_url: str) -> Iterator[PostgresStore]:
     store.close()
 
 
-class TestPostgresDatabase(UpkeepContract):
-    """What is counted from the first, in a database of its own."""
+class TestPostgresDatabase(MaintenanceContract):
+    """Tests that count from 1, in a separate database."""
 
 
-# ── in a crowd ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── large databases ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
-def crowded(postgres_server: str, postgres_template: str) -> Iterator[str]:
-    """A database in which ten memories of a project, and ten of Ada's own, lie among many that are nearer."""
+def large_database(postgres_server: str, postgres_template: str) -> Iterator[str]:
+    """Yield the URL of a database where small scopes lie among many memories that are more similar to the query."""
     with postgres.database(postgres_server, postgres_template) as url:
         store = PostgresStore(url, FixedClock())
-        for place in range(10):
-            about: dict[str, Any] = {"kind": "policy", "created_at": f"2026-03-{place + 1:02}T00:00:00Z"}
-            add(store, f"far from it {place}", project="/srv/rare", visibility="team", team="t", **about)
-            add(store, f"far away {place}", project="/srv/crowd", user="ada", **about)
-        _fill(url, CROWD)
+        for index in range(10):
+            about: dict[str, Any] = {"kind": "policy", "created_at": f"2026-03-{index + 1:02}T00:00:00Z"}
+            add(store, f"far from it {index}", project="/srv/rare", visibility="team", team="t", **about)
+            add(store, f"far away {index}", project="/srv/crowd", user="ada", **about)
+        _insert_many(url, ROW_COUNT)
         add(store, "now the index is due")
         store.close()
         yield url
 
 
-def _fill(url: str, count: int) -> None:
-    """Many memories of Bob's about one thing, past the store: to say them one by one takes a minute."""
+def _insert_many(url: str, count: int) -> None:
+    """Insert many memories about one topic directly with COPY, because adding them one by one takes a minute."""
     rng = np.random.default_rng(0)
     rows = vector("red green blue") + 0.05 * rng.standard_normal((count, 64)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -119,40 +119,38 @@ _ADA = Viewer(user="ada")
         (Scope(project="/srv/rare", viewer=_ADA), 0),
     ],
 )
-def test_a_rare_scope_gets_its_k_in_a_crowd_of_many(crowded: str, scope: Scope, count: int) -> None:
-    store = PostgresStore(crowded, FixedClock())
+def test_small_scope_gets_k_results_in_a_large_database(large_database: str, scope: Scope, count: int) -> None:
+    store = PostgresStore(large_database, FixedClock())
     try:
-        found = store.nearest(vector("red green blue"), 20, scope)
-        assert len(found) == count
+        results = store.nearest(vector("red green blue"), 20, scope)
+        assert len(results) == count
         matched = store.matching(["red", "far"], 20, scope).candidates
-        assert {each.id for each in matched} == {each.id for each in found}
+        assert {item.id for item in matched} == {item.id for item in results}
     finally:
         store.close()
 
 
-def test_a_crowd_is_searched_by_its_index_and_gives_what_a_scan_gives(
-    crowded: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = PostgresStore(crowded, FixedClock())
+def test_index_search_returns_the_same_as_a_scan(large_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = PostgresStore(large_database, FixedClock())
     scopes = (Scope(), Scope(project="/srv/crowd"), Scope(include_archived=True), Scope(viewer=Viewer(user="bob")))
-    asked = [vector(f"red green {place}") for place in range(20)]
+    query_vectors = [vector(f"red green {index}") for index in range(20)]
     try:
-        quick = [store.nearest(each, 10, scope) for scope in scopes for each in asked]
+        indexed = [store.nearest(query_vector, 10, scope) for scope in scopes for query_vector in query_vectors]
         monkeypatch.setattr(vector_search, "FEW", PLENTY)
-        exact = [store.nearest(each, 10, scope) for scope in scopes for each in asked]
+        exact = [store.nearest(query_vector, 10, scope) for scope in scopes for query_vector in query_vectors]
     finally:
         store.close()
-    assert [len(each) for each in quick] == [10] * len(quick)
-    for one, other in zip(quick, exact, strict=True):  # by how near they are: of so many that are alike, any will do
-        assert [each.score for each in one] == pytest.approx([each.score for each in other], abs=0.03)
-    assert "vectors_by_nearness_64" in _plan(crowded, asked[0])
+    assert [len(item) for item in indexed] == [10] * len(indexed)
+    for one, other in zip(indexed, exact, strict=True):  # compare distances: many rows have almost the same one
+        assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=0.03)
+    assert "vectors_by_nearness_64" in _plan(large_database, query_vectors[0])
 
 
-def _plan(url: str, asked: Vector) -> str:
-    """How the server searches for the nearest."""
+def _plan(url: str, query_vector: Vector) -> str:
+    """Return the query plan of the nearest-neighbour search."""
     sql = queries("postgres")
     search = sql["nearest_by_index"].format(dimension=64, where="archived_at IS NULL AND project = '/srv/crowd'")
-    values = {"tenant": "main", "vector": asked, "many": 20, "k": 10, "effort": 100}
+    values = {"tenant": "main", "vector": query_vector, "many": 20, "k": 10, "effort": 100}
     with psycopg.connect(url) as connection:
         register_vector(connection)
         connection.execute("SET plan_cache_mode = force_custom_plan")
@@ -160,17 +158,19 @@ def _plan(url: str, asked: Vector) -> str:
         return "\n".join(line for (line,) in connection.execute(f"EXPLAIN {search}", values))
 
 
-def test_in_a_crowd_the_commonest_words_are_left_out_until_a_scope_needs_them(
-    crowded: str, monkeypatch: pytest.MonkeyPatch
+def test_most_frequent_words_are_skipped_unless_the_scope_needs_them(
+    large_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(by_words, "POSTINGS", 12_000)
-    store = PostgresStore(crowded, FixedClock())
-    bobs = Scope(project="/srv/crowd", viewer=Viewer(user="bob"))
+    store = PostgresStore(large_database, FixedClock())
+    bob_scope = Scope(project="/srv/crowd", viewer=Viewer(user="bob"))
     try:
-        found = store.matching(["red", "even", "17"], 5, Scope()).candidates
-        assert found[0].id == 1_017
-        assert all(each.id % 2 == 0 for each in found[1:])  # red stands in all of them, and was left out
-        assert len(store.matching(["far", "red"], 5, bobs).candidates) == 5  # none of his is far, so all are looked at
+        results = store.matching(["red", "even", "17"], 5, Scope()).candidates
+        assert results[0].id == 1_017
+        assert all(item.id % 2 == 0 for item in results[1:])  # every memory contains "red", so it was skipped
+        assert (
+            len(store.matching(["far", "red"], 5, bob_scope).candidates) == 5
+        )  # no memory of this scope contains "far", so all are scored
     finally:
         store.close()
 
@@ -178,15 +178,15 @@ def test_in_a_crowd_the_commonest_words_are_left_out_until_a_scope_needs_them(
 # ── tenants ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_another_tenant_sees_nothing_of_it(postgres_url: str) -> None:
+def test_other_tenant_data_is_invisible(postgres_url: str) -> None:
     ours, theirs = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("ours", "theirs"))
     try:
         ours.set_signature("one:64")
         memory = add(ours, "red green blue", speaker="Ada", context="what colours", agent="a")
-        done = apply(ours, Edit(memory.id, {"pinned": True}))
+        result = apply(ours, Edit(memory.id, {"pinned": True}))
         ours.note([Retrieval(memory.id, "q", "ada", "2026-01-01T00:00:00.000000+00:00")])
         ours.give("cc", "s", {memory.id: "d"})
-        _assert_sees_nothing(theirs, memory.id, done.id)
+        _assert_sees_nothing(theirs, memory.id, result.id)
         for decision in (Edit(memory.id, {"pinned": False}), Delete(memory.id), Purge(memory.id)):
             with pytest.raises(NotFound):
                 apply(theirs, decision)
@@ -194,11 +194,11 @@ def test_another_tenant_sees_nothing_of_it(postgres_url: str) -> None:
         theirs.note([Retrieval(memory.id, "q", "ada", "2026-01-02T00:00:00.000000+00:00")])
         theirs.give("cc", "s", {memory.id: "other"})
         theirs.forget_given("cc", "s")
-        theirs.set_signature("two:32", reset=True)  # of its own vectors, which may be of another length
+        theirs.set_signature("two:32", reset=True)  # of its own vectors, which may have another dimension
         theirs.apply([Add(Fact(text="short"))], {0: vector("x")[:32]}, by="test", why="")
         assert ours.get([memory.id])[0].retrieval_count == 1
         assert ours.given("cc", "s") == {memory.id: "d"}
-        assert [each.id for each in ours.nearest(vector("red green blue"), 5, Scope())] == [memory.id]
+        assert [hit.id for hit in ours.nearest(vector("red green blue"), 5, Scope())] == [memory.id]
         assert ours.stats()["vectors"] == 1
     finally:
         ours.close()
@@ -221,15 +221,15 @@ def _assert_sees_nothing(store: PostgresStore, memory_id: int, changeset: int) -
     assert store.repeated(1, 5, anything) == []
     assert store.changesets(5) == store.changesets(5, within=anything) == []
     assert store.unembedded(5) == store.unembedded(5, among=[memory_id]) == []
-    for asked in (lambda: store.history(memory_id), lambda: store.changeset(changeset)):
+    for operation in (lambda: store.history(memory_id), lambda: store.changeset(changeset)):
         with pytest.raises(NotFound):
-            asked()
+            operation()
     stats = store.stats()
     assert not any(stats[name] for name in ("memories", "archived", "vectors", "changesets", "retrievals", "embedder"))
     assert store.forget_given_before("2030-01-01") == 0
 
 
-def test_an_id_that_one_tenant_brought_along_is_in_no_others_way(postgres_url: str) -> None:
+def test_ids_adopted_by_one_tenant_do_not_affect_others(postgres_url: str) -> None:
     ours, theirs = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("ours", "theirs"))
     about: dict[str, Any] = {
         "created_at": "2026-01-01T00:00:00.000000+00:00",
@@ -246,163 +246,161 @@ def test_an_id_that_one_tenant_brought_along_is_in_no_others_way(postgres_url: s
         theirs.close()
 
 
-# ── many at once ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_four_processes_that_open_a_new_database_at_once_make_it_once(empty_postgres_url: str) -> None:
+def test_concurrent_processes_initialize_a_database_once(empty_postgres_url: str) -> None:
     opening = "import sys; from cofio.stores.postgres.connection import prepare; prepare(sys.argv[1])"
-    started = [subprocess.Popen([sys.executable, "-c", opening, empty_postgres_url]) for _ in range(4)]
-    assert [each.wait(timeout=120) for each in started] == [0, 0, 0, 0]
+    processes = [subprocess.Popen([sys.executable, "-c", opening, empty_postgres_url]) for _ in range(4)]
+    assert [item.wait(timeout=120) for item in processes] == [0, 0, 0, 0]
     with psycopg.connect(empty_postgres_url) as connection:
         assert connection.execute("SELECT count(*) FROM cofio_migrations").fetchone() == (len(migrations("postgres")),)
         assert connection.execute("SELECT count(*) FROM memories").fetchone() == (0,)
 
 
-def test_what_one_process_writes_the_other_finds_at_once(postgres_url: str) -> None:
-    one, other = PostgresStore(postgres_url, FixedClock()), PostgresStore(postgres_url, FixedClock())
+def test_writes_of_another_process_are_visible_at_once(postgres_url: str) -> None:
+    first, second = PostgresStore(postgres_url, FixedClock()), PostgresStore(postgres_url, FixedClock())
     try:
-        for place in range(5):
-            memory = add(one, f"deploy number{place} on friday")
-            assert other.get([memory.id]) == [memory]
-            assert other.nearest(vector(memory.text), 1, Scope())[0].id == memory.id
-            assert [candidate.id for candidate in other.matching([f"number{place}"], 5, Scope()).candidates] == [
+        for index in range(5):
+            memory = add(first, f"deploy number{index} on friday")
+            assert second.get([memory.id]) == [memory]
+            assert second.nearest(vector(memory.text), 1, Scope())[0].id == memory.id
+            assert [candidate.id for candidate in second.matching([f"number{index}"], 5, Scope()).candidates] == [
                 memory.id
             ]
-            assert len(other.matching(["friday"], 10, Scope()).candidates) == place + 1
-        apply(other, Delete(memory.id))
-        assert one.matching([f"number{place}"], 5, Scope()).candidates == ()
+            assert len(second.matching(["friday"], 10, Scope()).candidates) == index + 1
+        apply(second, Delete(memory.id))
+        assert first.matching([f"number{index}"], 5, Scope()).candidates == ()
     finally:
-        one.close()
-        other.close()
+        first.close()
+        second.close()
 
 
-def test_a_store_that_another_process_embeds_anew_refuses_the_old_embedder(postgres_url: str) -> None:
-    one, other = PostgresStore(postgres_url, FixedClock()), PostgresStore(postgres_url, FixedClock())
+def test_reembedding_by_another_process_rejects_the_old_embedder(postgres_url: str) -> None:
+    first, second = PostgresStore(postgres_url, FixedClock()), PostgresStore(postgres_url, FixedClock())
     try:
-        one.set_signature("one:64")
-        other.set_signature("one:64")
-        add(one, "red green blue")
-        other.set_signature("two:32", reset=True)
-        for asked in (lambda: one.nearest(vector("red"), 5, Scope()), lambda: add(one, "too late")):
+        first.set_signature("one:64")
+        second.set_signature("one:64")
+        add(first, "red green blue")
+        second.set_signature("two:32", reset=True)
+        for asked in (lambda: first.nearest(vector("red"), 5, Scope()), lambda: add(first, "too late")):
             with pytest.raises(EmbedderMismatch, match="two:32"):
                 asked()
-        other.apply([Add(Fact(text="short"))], {0: vector("x")[:32]}, by="test", why="")
+        second.apply([Add(Fact(text="short"))], {0: vector("x")[:32]}, by="test", why="")
     finally:
-        one.close()
-        other.close()
+        first.close()
+        second.close()
 
 
-def test_writers_take_turns_and_counters_do_not_get_in_their_way(postgres_url: str) -> None:
+def test_writers_are_serialized_and_counters_do_not_block(postgres_url: str) -> None:
     stores = [PostgresStore(postgres_url, FixedClock()) for _ in range(2)]
-    ids = [add(stores[0], f"fact {place}").id for place in range(20)]
+    ids = [add(stores[0], f"fact {index}").id for index in range(20)]
     at = "2026-01-01T00:00:00.000000+00:00"
 
     def write(place: int) -> None:
         order = ids if place % 2 else ids[::-1]
-        apply(stores[place % 2], *(Edit(each, {"tags": [f"t{place}"]}) for each in order))
+        apply(stores[place % 2], *(Edit(item, {"tags": [f"t{place}"]}) for item in order))
 
     def count(place: int) -> None:
-        with suppress(StoreError):  # busy: a log waits for nobody
-            stores[place % 2].note([Retrieval(each, "q", "", at) for each in (ids if place % 2 else ids[::-1])])
+        with suppress(StoreError):  # busy: the retrieval log does not wait
+            stores[place % 2].note([Retrieval(item, "q", "", at) for item in (ids if place % 2 else ids[::-1])])
 
     try:
         with ThreadPoolExecutor(8) as threads:
-            jobs = [threads.submit(each, place) for place in range(8) for each in (write, count)]
+            jobs = [threads.submit(item, index) for index in range(8) for item in (write, count)]
             assert [job.result(timeout=60) for job in jobs] == [None] * 16
         assert [len(stores[0].changeset(done.id).changes) for done in stores[0].changesets(8)] == [20] * 8
-        for memory_id in ids:  # each change begins where the one before it ended
+        for memory_id in ids:  # each change starts from the state after the previous one
             for earlier, later in zip(history := stores[0].history(memory_id), history[1:], strict=False):
                 assert earlier.after
                 assert later.before
                 assert earlier.after.tags == later.before.tags
     finally:
-        for each in stores:
-            each.close()
+        for item in stores:
+            item.close()
 
 
-# ── a server that goes and comes ──────────────────────────────────────────────────────────────────────────────────────
+# ── connection loss ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Way:
-    """The way to a server, through a port of our own that can be cut and mended."""
+class Proxy:
+    """A TCP proxy to the server that can be stopped and restarted."""
 
     def __init__(self, url: str) -> None:
-        self._there = urlsplit(url)
+        self._server = urlsplit(url)
         self._open: list[socket.socket] = []
-        self._door: socket.socket | None = None
+        self._listener: socket.socket | None = None
         self.port = 0
-        self.mend()
+        self.start()
 
     @property
     def url(self) -> str:
-        parts = self._there
+        parts = self._server
         return parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{self.port}").geturl()
 
-    def mend(self) -> None:
-        self._door = socket.create_server(("127.0.0.1", self.port), reuse_port=True)
-        self.port = self._door.getsockname()[1]
-        threading.Thread(target=self._admit, args=(self._door,), daemon=True).start()
+    def start(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port), reuse_port=True)
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._admit, args=(self._listener,), daemon=True).start()
 
-    def cut(self) -> None:
-        if self._door:
-            self._door.shutdown(socket.SHUT_RDWR)
-            self._door.close()
-        for each in self._open:
+    def stop(self) -> None:
+        if self._listener:
+            self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+        for item in self._open:
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-        self._door, self._open = None, []
+                item.shutdown(socket.SHUT_RDWR)
+            item.close()
+        self._listener, self._open = None, []
 
     def _admit(self, door: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                here, _ = door.accept()
-                there = socket.create_connection((self._there.hostname, self._there.port))
-                self._open += [here, there]
-                for pair in ((here, there), (there, here)):
+                client, _ = door.accept()
+                server = socket.create_connection((self._server.hostname, self._server.port))
+                self._open += [client, server]
+                for pair in ((client, server), (server, client)):
                     threading.Thread(target=_forward, args=pair, daemon=True).start()
 
 
-def _forward(start: socket.socket, end: socket.socket) -> None:
+def _forward(source: socket.socket, target: socket.socket) -> None:
     with suppress(OSError):
-        while some := start.recv(65_536):
-            end.sendall(some)
+        while chunk := source.recv(65_536):
+            target.sendall(chunk)
     with suppress(OSError):
-        end.shutdown(socket.SHUT_RDWR)
+        target.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_server_that_is_gone_is_told_and_found_again_when_it_is_back(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_reconnects_after_connection_loss(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cofio.stores.postgres.connection._PATIENCE", 1.0)
-    way = Way(postgres_url)
-    store = PostgresStore(way.url, FixedClock())
+    proxy = Proxy(postgres_url)
+    store = PostgresStore(proxy.url, FixedClock())
     try:
         memory = add(store, "red green blue")
-        way.cut()
+        proxy.stop()
         for asked in (lambda: store.get([memory.id]), lambda: add(store, "too early")):
-            with pytest.raises(StoreError, match="cannot be reached") as caught:
+            with pytest.raises(StoreError, match="cannot be reached") as error_info:
                 asked()
-            assert "COFIO_STORE" in caught.value.hint
-            assert "password" not in str(caught.value).replace("and password", "")
-        way.mend()
-        assert _when_it_is_back(store, memory.id) == [memory]
+            assert "COFIO_STORE" in error_info.value.hint
+            assert "password" not in str(error_info.value).replace("and password", "")
+        proxy.start()
+        assert _get_after_reconnect(store, memory.id) == [memory]
         assert add(store, "back again").id > memory.id
     finally:
         store.close()
-        way.cut()
+        proxy.stop()
 
 
-def _when_it_is_back(store: PostgresStore, memory_id: int) -> list[Memory]:
+def _get_after_reconnect(store: PostgresStore, memory_id: int) -> list[Memory]:
     for _ in range(30):
         with suppress(StoreError):
             return store.get([memory_id])
     return store.get([memory_id])
 
 
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── keyword search ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-SAID = (
+TEXTS = (
     "We deploy Next.js on Fridays", "The naïve café in Zürich", "next to the js folder", "PostgreSQL 16.2, v2 of C#",
     "deployments were deployed by deployers", "10ms at 5M rows; 1e5 of them", "ﬁle I/O",
     "Кошка спит", "日本語の文",
@@ -410,14 +408,14 @@ SAID = (
 )  # fmt: skip
 
 
-def test_both_stores_weigh_words_alike(store: PostgresStore, tmp_path: Path) -> None:
+def test_postgres_and_sqlite_score_words_alike(store: PostgresStore, tmp_path: Path) -> None:
     embedded = SqliteStore(tmp_path / "cofio.db", FixedClock())
-    for place, text in enumerate(SAID):
-        about: dict[str, Any] = {"context": SAID[place - 1], "tags": ("café",), "speaker": "Ada"} if place % 3 else {}
+    for place, text in enumerate(TEXTS):
+        about: dict[str, Any] = {"context": TEXTS[place - 1], "tags": ("café",), "speaker": "Ada"} if place % 3 else {}
         assert add(store, text, **about).id == add(embedded, text, **about).id
     apply(store, Delete(3))
     apply(embedded, Delete(3))
-    asked = [
+    requests = [
         "deploy",
         "friday",
         "next.js",
@@ -432,9 +430,9 @@ def test_both_stores_weigh_words_alike(store: PostgresStore, tmp_path: Path) -> 
         "кошка",
         "日本語の文",
     ]
-    asked += ["5m", "10ms", "1e5", "example.com", "y=1", "0x1f", "007", "absent", "🌊", "the"]
+    requests += ["5m", "10ms", "1e5", "example.com", "y=1", "0x1f", "007", "absent", "🌊", "the"]
     for scope in (Scope(), Scope(include_archived=True), Scope(tags=("café",))):
-        for some in [*([word] for word in asked), asked, asked[:5]]:
+        for some in [*([word] for word in requests), requests, requests[:5]]:
             ours, theirs = store.matching(some, 50, scope), embedded.matching(some, 50, scope)
             assert ours.ideal == pytest.approx(theirs.ideal, rel=1e-4), some
             assert dict(ours.candidates) == pytest.approx(dict(theirs.candidates), rel=1e-4), some
@@ -448,10 +446,10 @@ TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-@given(said=TEXT, other=TEXT)
-def test_words_with_every_sort_of_sign_are_safe_and_are_found(store: PostgresStore, said: str, other: str) -> None:
-    memory = add(store, f"said {said}")
-    for word in search_terms(said):
+@given(text=TEXT, other=TEXT)
+def test_arbitrary_characters_in_words_are_searchable(store: PostgresStore, text: str, other: str) -> None:
+    memory = add(store, f"said {text}")
+    for word in search_terms(text):
         held = store.holding([word], [memory.id])[memory.id] == [word]
         assert held or not search_tokens(word), word
     store.matching([other, *words(other), *other.split()], 5, Scope())
@@ -459,25 +457,25 @@ def test_words_with_every_sort_of_sign_are_safe_and_are_found(store: PostgresSto
 
 
 @pytest.mark.parametrize(
-    ("said", "asked"),
+    ("text", "word"),
     [("We use Next™ here", "next"), ("it is №5", "5"), ("at 0㊊", "0"), ("cafe\u0301s", "cafés"), ("at 0\u094d0", "0")],
 )
-def test_a_sign_that_stands_for_letters_ends_a_word(store: PostgresStore, said: str, asked: str) -> None:
-    memory = add(store, said)
-    assert [candidate.id for candidate in store.matching([asked], 5, Scope()).candidates] == [memory.id]
+def test_symbols_end_a_word(store: PostgresStore, text: str, word: str) -> None:
+    memory = add(store, text)
+    assert [candidate.id for candidate in store.matching([word], 5, Scope()).candidates] == [memory.id]
 
 
-def test_a_word_of_several_parts_is_a_phrase(store: PostgresStore) -> None:
+def test_word_with_several_parts_is_searched_as_a_phrase(store: PostgresStore) -> None:
     both = add(store, "we use Next.js here")
     add(store, "the js that comes next")
     assert [candidate.id for candidate in store.matching(["next.js"], 5, Scope()).candidates] == [both.id]
 
 
-# ── vectors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── vector index ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("dimension", [256, 3072])
-def test_an_index_of_any_dimension_is_made_used_and_made_anew(
+def test_vector_index_is_created_used_and_recreated_for_any_dimension(
     store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch, dimension: int
 ) -> None:
     monkeypatch.setattr(vector_search, "FEW", 20)
@@ -485,14 +483,14 @@ def test_an_index_of_any_dimension_is_made_used_and_made_anew(
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     store.set_signature("one")
     for start in range(0, 60, 20):
-        some = [Add(Fact(text=f"memory {place}")) for place in range(start, start + 20)]
+        some = [Add(Fact(text=f"memory {index}")) for index in range(start, start + 20)]
         store.apply(some, dict(enumerate(rows[start : start + 20])), by="test", why="")
     assert _indexes(postgres_url) == [f"vectors_by_nearness_{dimension}"]
     for place, row in enumerate(rows):
-        found = store.nearest(row, 3, Scope())
-        assert store.get([found[0].id])[0].text == f"memory {place}"
-        assert found[0].score == pytest.approx(1.0, abs=1e-5)
-        assert [each.score for each in found] == pytest.approx(sorted(rows @ row)[:-4:-1], abs=1e-5)
+        results = store.nearest(row, 3, Scope())
+        assert store.get([results[0].id])[0].text == f"memory {place}"
+        assert results[0].score == pytest.approx(1.0, abs=1e-5)
+        assert [hit.score for hit in results] == pytest.approx(sorted(rows @ row)[:-4:-1], abs=1e-5)
     store.set_signature("two", reset=True)
     assert _indexes(postgres_url) == []
     store.put_vectors({memory.id: vector(memory.text) for memory in everything(store)})
@@ -502,14 +500,14 @@ def test_an_index_of_any_dimension_is_made_used_and_made_anew(
 
 def _indexes(url: str) -> list[str]:
     with psycopg.connect(url) as connection:
-        found = connection.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE 'vectors_by_nearness_%'")
-        return sorted(name for (name,) in found)
+        rows = connection.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE 'vectors_by_nearness_%'")
+        return sorted(name for (name,) in rows)
 
 
-# ── what stays and what does not ──────────────────────────────────────────────────────────────────────────────────────
+# ── removal and sizes ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_no_table_says_what_was_purged(store: PostgresStore, postgres_url: str) -> None:
+def test_purged_text_is_in_no_table(store: PostgresStore, postgres_url: str) -> None:
     memory = add(store, "hunter2 is the password", context="hunter2 was asked for", tags=("hunter2",))
     add(store, "read out of the same sentence", context="hunter2 was asked for")
     apply(store, Edit(memory.id, {"text": "hunter2 and hunter3"}))
@@ -518,52 +516,52 @@ def test_no_table_says_what_was_purged(store: PostgresStore, postgres_url: str) 
     store.note([Retrieval(memory.id, "what is hunter2", "ada", "2026-01-01T00:00:00.000000+00:00")])
     merged = Merge((new.id, add(store, "it is").id), Fact(text="one fact"))
     store.apply([merged], {}, by="test", why="")
-    assert _tables_that_say(postgres_url, "hunter") == {"memories", "changes", "retrievals"}
+    assert _tables_with_text(postgres_url, "hunter") == {"memories", "changes", "retrievals"}
     apply(store, Purge(memory.id))
-    assert _tables_that_say(postgres_url, "hunter") == set()
+    assert _tables_with_text(postgres_url, "hunter") == set()
 
 
-def _tables_that_say(url: str, word: str) -> set[str]:
+def _tables_with_text(url: str, word: str) -> set[str]:
     with psycopg.connect(url) as connection:
         names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
-        asked = "SELECT EXISTS (SELECT 1 FROM {} t WHERE t::text LIKE %s)"
-        return {name for name in names if connection.execute(asked.format(name), (f"%{word}%",)).fetchone() == (True,)}
+        query = "SELECT EXISTS (SELECT 1 FROM {} t WHERE t::text LIKE %s)"
+        return {name for name in names if connection.execute(query.format(name), (f"%{word}%",)).fetchone() == (True,)}
 
 
-def test_a_count_that_moves_rewrites_no_index(store: PostgresStore, postgres_url: str) -> None:
+def test_retrieval_counters_are_in_no_index(store: PostgresStore, postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
-        found = connection.execute(
+        results = connection.execute(
             "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%retriev%d_at%' OR indexdef LIKE '%retrieval_count%'"
         )
-        assert found.fetchall() == []
+        assert results.fetchall() == []
 
 
-def test_the_size_is_that_of_the_tables(store: PostgresStore) -> None:
+def test_stats_include_the_database_size(store: PostgresStore) -> None:
     assert store.stats()["bytes"] > 100_000
 
 
-def test_a_word_that_nobody_had_said_is_found_as_soon_as_it_is(
+def test_new_word_is_found_before_word_statistics_are_refreshed(
     store: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a large store, how often a word stands there is counted now and then."""
+    """In a large store, document frequencies are refreshed only from time to time."""
     for place in ("cofio.stores.postgres.store_state.FEW", "cofio.stores.sqlite.bm25.FEW"):
         monkeypatch.setattr(place, 3)
-    for each in (store, SqliteStore(tmp_path / "cofio.db", FixedClock())):
-        each.apply([Add(Fact(text=f"Fact number {number}")) for number in range(10)], {}, by="test", why="test")
-        assert not each.matching(["zanzibar"], 5, Scope()).candidates
-        each.apply([Add(Fact(text="We met in Zanzibar."))], {}, by="test", why="test")
-        assert len(each.matching(["zanzibar"], 5, Scope()).candidates) == 1
-        each.close()
+    for item in (store, SqliteStore(tmp_path / "cofio.db", FixedClock())):
+        item.apply([Add(Fact(text=f"Fact number {number}")) for number in range(10)], {}, by="test", why="test")
+        assert not item.matching(["zanzibar"], 5, Scope()).candidates
+        item.apply([Add(Fact(text="We met in Zanzibar."))], {}, by="test", why="test")
+        assert len(item.matching(["zanzibar"], 5, Scope()).candidates) == 1
+        item.close()
 
 
-def test_what_an_address_asks_of_the_driver_reaches_it_as_it_was_written(postgres_url: str) -> None:
+def test_driver_options_in_the_url_are_passed_on(postgres_url: str) -> None:
     assert split_tenant("postgresql://h/db?options=-c%20a%3Db&tenant=t%20u&sslmode=require") == (
         "postgresql://h/db?options=-c%20a%3Db&sslmode=require",
         "t u",
     )
-    asked = PostgresServer(
+    request = PostgresServer(
         f"{postgres_url}?tenant=one&options=-c%20search_path%3Dpublic%20-c%20statement_timeout%3D4321"
     )
-    with asked.reading() as rows:
+    with request.reading() as rows:
         assert rows.connection.execute("SHOW statement_timeout").fetchone() == ("4321ms",)
-    asked.close()
+    request.close()

@@ -1,4 +1,4 @@
-"""Properties that hold whatever is done in whatever order, over the real store and the fake."""
+"""Property tests of the stores: undoing everything in reverse order restores the empty store."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.contract import EVERYTHING, apply, everything, undo, vector
-from tests.stores.test_sqlite import assert_in_step
+from tests.stores.test_sqlite import assert_consistent
 
 WORDS = ("red", "green", "blue", "port 8080", "never", "C#", "Ünïcode 🌊", "'quoted'", 'a "b" c', "x\ny")
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 
 
-class Journal(RuleBasedStateMachine):
-    """Any decisions, any undos; at the end everything is undone in reverse, and the store is empty again."""
+class HistoryMachine(RuleBasedStateMachine):
+    """Apply and undo random decisions, then undo everything and expect an empty store."""
 
     make: Callable[[Path], Store]
     ids: Bundle[int] = Bundle("ids")
@@ -34,14 +34,14 @@ class Journal(RuleBasedStateMachine):
     def start(self) -> None:
         self.folder = TemporaryDirectory()
         self.store = type(self).make(Path(self.folder.name) / "cofio.db")
-        self.open: list[int] = []  # changesets that stand, oldest first
+        self.open: list[int] = []  # changesets in effect, oldest first
 
     def teardown(self) -> None:
         if not hasattr(self, "store"):
             return
         for changeset in reversed(self.open):
             if any(change.action == "purge" for change in self.store.changeset(changeset).changes):
-                continue  # the one thing that is for good
+                continue  # a purge cannot be undone
             undo(self.store, changeset)
         assert everything(self.store) == []
         for text in WORDS:
@@ -53,17 +53,19 @@ class Journal(RuleBasedStateMachine):
     def _do(self, *decisions: Decision) -> list[int]:
         before = everything(self.store)
         try:
-            done = apply(self.store, *decisions)
+            result = apply(self.store, *decisions)
         except (Conflict, NotFound):
             assert everything(self.store) == before
             return []
-        self.open.append(done.id)
-        return [change.memory_id for change in done.changes if change.action in ("add", "update")]
+        self.open.append(result.id)
+        return [change.memory_id for change in result.changes if change.action in ("add", "update")]
 
     @rule(target=ids, texts=st.lists(TEXTS, min_size=1, max_size=3), known=st.booleans(), again=st.integers(0, 2))
-    def add(self, texts: list[str], known: bool, again: int) -> Any:
-        sightings = tuple(Occurrence("a", str(place)) for place in range(again))
-        return multiple(*self._do(*(Add(Fact(text=text), unless_known=known, again=sightings) for text in texts)))
+    def add(self, texts: list[str], unless_known: bool, repeats: int) -> Any:
+        sightings = tuple(Occurrence("a", str(index)) for index in range(repeats))
+        return multiple(
+            *self._do(*(Add(Fact(text=text), unless_known=unless_known, again=sightings) for text in texts))
+        )
 
     @rule(target=ids, id=ids, text=TEXTS)
     def supersede(self, id: int, text: str) -> Any:  # noqa: A002
@@ -87,7 +89,7 @@ class Journal(RuleBasedStateMachine):
         self._do(Restore(id))
 
     @rule(id=ids)
-    def see(self, id: int) -> None:  # noqa: A002
+    def record_occurrence(self, id: int) -> None:  # noqa: A002
         self._do(Noop(id, Occurrence("agent", "session")))
 
     @rule(id=ids)
@@ -95,55 +97,55 @@ class Journal(RuleBasedStateMachine):
         self._do(Purge(id))
 
     @rule(id=ids, other=ids, text=TEXTS)
-    def several_at_once(self, id: int, other: int, text: str) -> None:  # noqa: A002
+    def edit_and_delete(self, id: int, other: int, text: str) -> None:  # noqa: A002
         self._do(Edit(id, {"text": text}), Noop(other), Edit(id, {"tags": ["again"]}), Delete(other))
 
     @rule()
-    def undo_and_redo_the_last(self) -> None:
+    def undo_and_redo(self) -> None:
         if not self.open:
             return
         before = everything(self.store)
         try:
-            undone = undo(self.store, self.open[-1])
+            new_undo = undo(self.store, self.open[-1])
         except Conflict:
             assert everything(self.store) == before
             return
-        redone = undo(self.store, undone.id)
+        redone = undo(self.store, new_undo.id)
         assert everything(self.store) == before
-        self.open[-1] = redone.id  # stands for the original now
+        self.open[-1] = redone.id  # replaces the original changeset
 
     @invariant()
-    def what_is_found_is_what_is_there(self) -> None:
+    def search_finds_all_live_memories(self) -> None:
         if not hasattr(self, "store"):
             return
         memories = {memory.id: memory for memory in everything(self.store)}
         live = {number for number, memory in memories.items() if not memory.archived}
-        found = self.store.nearest(vector("red"), 1_000, Scope())
-        assert {each.id for each in found} == live
-        for each in found:
-            expected = float(np.dot(vector(memories[each.id].text), vector("red")))
-            assert abs(each.score - expected) < 1e-4
+        results = self.store.nearest(vector("red"), 1_000, Scope())
+        assert {item.id for item in results} == live
+        for hit in results:
+            expected = float(np.dot(vector(memories[hit.id].text), vector("red")))
+            assert abs(hit.score - expected) < 1e-4
         holding = {candidate.id for candidate in self.store.matching(["green"], 1_000, Scope()).candidates}
         assert holding == {number for number in live if "green" in memories[number].text.split()}
 
 
-class SqliteJournal(Journal):
+class SqliteHistoryMachine(HistoryMachine):
     make = staticmethod(lambda path: SqliteStore(path, FixedClock()))
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
-            assert_in_step(Path(self.folder.name) / "cofio.db")
+            assert_consistent(Path(self.folder.name) / "cofio.db")
         super().teardown()
 
 
-class FakeJournal(Journal):
+class FakeHistoryMachine(HistoryMachine):
     make = staticmethod(lambda _path: MemoryStore(FixedClock()))
 
 
 _SETTINGS = settings(
     max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-TestSqliteJournal = SqliteJournal.TestCase
-TestSqliteJournal.settings = _SETTINGS
-TestFakeJournal = FakeJournal.TestCase
-TestFakeJournal.settings = _SETTINGS
+TestSqliteHistory = SqliteHistoryMachine.TestCase
+TestSqliteHistory.settings = _SETTINGS
+TestFakeHistory = FakeHistoryMachine.TestCase
+TestFakeHistory.settings = _SETTINGS

@@ -1,4 +1,4 @@
-"""The runs of chores, over every adapter and the fake; and several processes that want the same slot."""
+"""Maintenance runs of every store, and concurrent claims."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class TestSqliteStore(RunsContract):
         store.close()
 
 
-def test_runs_are_there_after_the_file_was_closed(tmp_path: Path, clock: FixedClock) -> None:
+def test_runs_are_persistent(tmp_path: Path, clock: FixedClock) -> None:
     store = SqliteStore(tmp_path / "cofio.db", clock)
     add(store, "we use tabs")
     run = store.runs.claim("prune", MONDAY, "schedule")
     assert run is not None
-    done = store.runs.finish(run.id, "done", {"note": "x"}, changeset=1)
+    result = store.runs.finish(run.id, "done", {"note": "x"}, changeset=1)
     store.close()
-    again = SqliteStore(tmp_path / "cofio.db", clock)
-    assert again.runs.newest(5) == [done]
-    assert done.changeset == 1
-    again.close()
+    reopened = SqliteStore(tmp_path / "cofio.db", clock)
+    assert reopened.runs.newest(5) == [result]
+    assert result.changeset == 1
+    reopened.close()
 
 
 _RACER = """
@@ -70,7 +70,7 @@ store.close()
 """
 
 
-def test_of_processes_that_want_the_same_slots_one_has_each(tmp_path: Path) -> None:
+def test_slots_claimed_concurrently_are_won_once(tmp_path: Path) -> None:
     slots = [f"2026-01-{day:02}T03:00:00.000000+00:00" for day in range(1, 26)]
     racers = [
         subprocess.Popen(
@@ -89,9 +89,9 @@ def test_of_processes_that_want_the_same_slots_one_has_each(tmp_path: Path) -> N
         assert racer.stdin is not None
         racer.stdin.write("go\n")
         racer.stdin.flush()
-    told = [racer.communicate() for racer in racers]
-    assert [racer.returncode for racer in racers] == [0] * 4, told
-    won = sorted(slot for out, _ in told for slot in out.strip().split(",") if slot)
+    output = [racer.communicate() for racer in racers]
+    assert [racer.returncode for racer in racers] == [0] * 4, output
+    won = sorted(slot for out, _ in output for slot in out.strip().split(",") if slot)
     assert len(won) == len(set(won))
     store = SqliteStore(tmp_path / "cofio.db", FixedClock("2026-02-01T00:00:00Z"))
     runs = store.runs.newest(99)

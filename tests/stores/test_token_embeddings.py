@@ -1,4 +1,4 @@
-"""What was read word by word, over every adapter and the fake."""
+"""Stored token embeddings of every store."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.contract import add
-from tests.stores.token_embeddings_contract import ReadingsContract
+from tests.stores.token_embeddings_contract import TokenEmbeddingsContract
 
 
-class TestMemoryStore(ReadingsContract):
+class TestMemoryStore(TokenEmbeddingsContract):
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         store = MemoryStore(FixedClock())
@@ -25,7 +25,7 @@ class TestMemoryStore(ReadingsContract):
         store.close()
 
 
-class TestSqliteStore(ReadingsContract):
+class TestSqliteStore(TokenEmbeddingsContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
         store = SqliteStore(tmp_path / "cofio.db", FixedClock())
@@ -33,19 +33,19 @@ class TestSqliteStore(ReadingsContract):
         store.close()
 
 
-class TestPostgresStore(ReadingsContract):
+class TestPostgresStore(TokenEmbeddingsContract):
     @pytest.fixture
     def store(self, tenant_url: str) -> Iterator[Store]:
         store = PostgresStore(tenant_url, FixedClock())
         yield store
         store.close()
 
-    def test_what_is_being_changed_is_not_marked_as_read(self, store: PostgresStore) -> None:
+    def test_memory_changed_concurrently_is_not_marked_as_embedded(self, store: PostgresStore) -> None:
         before = add(store, "red")
         store.token_embeddings.set_signature("one")
-        with store._server.writing(alone=True) as rows:  # as a changeset is written
+        with store._server.writing(alone=True) as rows:  # as during a changeset
             rows.connection.execute("UPDATE memories SET text = 'blue'")
             with suppress(StoreBusy):
                 store.token_embeddings.put([(before, b"words of red")], "one")
         assert store.token_embeddings.get([before.id], "one") == {}
-        assert [each.text for each in store.token_embeddings.unread(9)] == ["blue"]
+        assert [memory.text for memory in store.token_embeddings.unread(9)] == ["blue"]

@@ -1,4 +1,4 @@
-"""Whoever tells of a turn, in what order and how often, and whenever it is learned from: every word is, and once."""
+"""Property tests of amended turns: every message is learned exactly once, whatever the order of deliveries."""
 
 from __future__ import annotations
 
@@ -17,124 +17,127 @@ from cofio.models.exchange import OPEN, Exchange, Item, ItemResolution, Message
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import MemoryStore
-from tests.stores.test_inbox_properties import Watch
+from tests.stores.test_inbox_properties import ManualClock
 
-ASKED = ("We use tabs", "Not for YAML", "use tabs", "Deploy on Fridays")
-TOLD = ("Looking into it.", "The tests pass.", "Done.")
-LONG = 4 * 3600
+PROMPTS = ("We use tabs", "Not for YAML", "use tabs", "Deploy on Fridays")
+REPLIES = ("Looking into it.", "The tests pass.", "Done.")
+HOLD_S = 4 * 3600
 
 
-def joined(role: str, lines: tuple[str, ...]) -> tuple[Message, ...]:
+def joined_message(role: str, lines: tuple[str, ...]) -> tuple[Message, ...]:
     return (Message(role, "\n\n".join(lines)),) if lines else ()
 
 
-def one_by_one(role: str, lines: tuple[str, ...]) -> tuple[Message, ...]:
+def separate_messages(role: str, lines: tuple[str, ...]) -> tuple[Message, ...]:
     return tuple(Message(role, line) for line in lines)
 
 
-#: A prompt, an answer, what notify tells of the turn so far, what a transcript holds of it so far.
-TELLINGS = st.one_of(
-    st.sampled_from(ASKED).map(lambda line: one_by_one("user", (line,))),
-    st.sampled_from(TOLD).map(lambda line: one_by_one("assistant", (line,))),
-    st.tuples(st.integers(0, len(ASKED)), st.sampled_from(TOLD)).map(
-        lambda far: (*joined("user", ASKED[: far[0]]), Message("assistant", far[1]))
+#: A prompt, a reply, what notify reports of the turn so far, what a transcript contains so far.
+DELIVERIES = st.one_of(
+    st.sampled_from(PROMPTS).map(lambda line: separate_messages("user", (line,))),
+    st.sampled_from(REPLIES).map(lambda line: separate_messages("assistant", (line,))),
+    st.tuples(st.integers(0, len(PROMPTS)), st.sampled_from(REPLIES)).map(
+        lambda far: (*joined_message("user", PROMPTS[: far[0]]), Message("assistant", far[1]))
     ),
-    st.tuples(st.integers(0, len(ASKED)), st.integers(0, len(TOLD)), st.booleans()).map(
+    st.tuples(st.integers(0, len(PROMPTS)), st.integers(0, len(REPLIES)), st.booleans()).map(
         lambda far: (
-            *one_by_one("user", ASKED[: far[0]]),
-            *(joined if far[2] else one_by_one)("assistant", TOLD[: far[1]]),
+            *separate_messages("user", PROMPTS[: far[0]]),
+            *(joined_message if far[2] else separate_messages)("assistant", REPLIES[: far[1]]),
         )
     ),
 )
 
 
-class Turns(RuleBasedStateMachine):
-    """Two turns are told in parts while several work on what is there; both inboxes have to say the same."""
+class TurnMachine(RuleBasedStateMachine):
+    """Deliver two turns in parts while workers process them, and compare both inboxes."""
 
-    at_work: Bundle[Item] = Bundle("at_work")
+    claimed: Bundle[Item] = Bundle("claimed")
 
     @initialize()
     def start(self) -> None:
         self.folder = TemporaryDirectory()
-        self.watch = Watch()
-        self.real = SqliteStore(Path(self.folder.name) / "cofio.db", self.watch)
-        self.fake = MemoryStore(self.watch)
-        self.told: set[tuple[str, str, str]] = set()
+        self.clock = ManualClock()
+        self.real = SqliteStore(Path(self.folder.name) / "cofio.db", self.clock)
+        self.fake = MemoryStore(self.clock)
+        self.delivered: set[tuple[str, str, str]] = set()
         self.learned: Counter[tuple[str, str, str]] = Counter()
         self.captured = 0
 
-    def both(self, act: Callable[[Store], Any]) -> Any:
-        """What both answer; the error, where both refuse."""
-        answers = []
+    def both(self, operation: Callable[[Store], Any]) -> Any:
+        """Return the common result of both stores, or the common error."""
+        results = []
         for store in (self.real, self.fake):
             try:
-                answers.append(act(store))
+                results.append(operation(store))
             except CofioError as error:
-                answers.append((type(error), str(error)))
-        assert answers[0] == answers[1]
-        return answers[0]
+                results.append((type(error), str(error)))
+        assert results[0] == results[1]
+        return results[0]
 
-    @rule(turn=st.sampled_from(("t1", "t2")), messages=TELLINGS, hold=st.sampled_from((0.0, 30.0, LONG)))
-    def tell(self, turn: str, messages: tuple[Message, ...], hold: float) -> None:
+    @rule(turn=st.sampled_from(("t1", "t2")), messages=DELIVERIES, hold=st.sampled_from((0.0, 30.0, HOLD_S)))
+    def deliver(self, turn: str, messages: tuple[Message, ...], hold: float) -> None:
         exchange = Exchange(messages=messages, client="cc", session="s", turn=turn)
         receipt = self.both(lambda store: store.inbox.amend(exchange, hold=hold))
         self.captured += receipt.new
-        self.told |= lines_of(turn, messages)
+        self.delivered |= message_lines(turn, messages)
         assert turn in self.both(lambda store: store.inbox.turns("cc", "s"))
 
-    @rule(target=at_work, limit=st.integers(1, 3))
-    def take_up(self, limit: int) -> Any:
+    @rule(target=claimed, limit=st.integers(1, 3))
+    def claim(self, limit: int) -> Any:
         return multiple(*self.both(lambda store: store.inbox.due(limit)))
 
-    @rule(item=at_work, state=st.sampled_from(("stored", "merged", "rejected", "pending")))
+    @rule(item=claimed, state=st.sampled_from(("stored", "merged", "rejected", "pending")))
     def learn(self, item: Item, state: Any) -> None:
-        """Learn from what was read, some time ago; what has changed since refuses that."""
-        now = self.real.inbox.item(item.id)
+        """Settle an item with the state that was read earlier. The store rejects it if the item has changed since."""
+        current = self.real.inbox.item(item.id)
         result = {"actions": [{"text": state}]}
-        ends = ItemResolution(item=item.id, state=state, result=result, read=item)
-        answer = self.both(lambda store: store.inbox.settle(ends))
-        moved = now.state != "pending" or (now.exchange, dict(now.result)) != (item.exchange, dict(item.result))
-        assert (answer is None) != moved
-        assert answer is None or answer[0] is Conflict
-        if answer is None and not item.result:  # of one that was halfway, nothing has changed since
+        resolution = ItemResolution(item=item.id, state=state, result=result, read=item)
+        error = self.both(lambda store: store.inbox.settle(resolution))
+        has_changed = current.state != "pending" or (current.exchange, dict(current.result)) != (
+            item.exchange,
+            dict(item.result),
+        )
+        assert (error is None) != has_changed
+        assert error is None or error[0] is Conflict
+        if error is None and not item.result:  # a partly processed item has not changed
             self.count(item)
 
-    @rule(item=at_work, seconds=st.sampled_from((0, 45)))
+    @rule(item=claimed, seconds=st.sampled_from((0, 45)))
     def fail(self, item: Item, seconds: float) -> None:
         self.both(lambda store: store.inbox.postpone(item.id, seconds, "down"))
 
-    @rule(item=at_work)
+    @rule(item=claimed)
     def park(self, item: Item) -> None:
         self.both(lambda store: store.inbox.park(item.id, "odd"))
 
-    @rule(item=at_work)
+    @rule(item=claimed)
     def retry(self, item: Item) -> None:
         if self.real.inbox.item(item.id).state == "parked":
             self.both(lambda store: store.inbox.retry(item.id))
 
     @rule(seconds=st.integers(1, 60))
     def wait(self, seconds: int) -> None:
-        self.watch.seconds += seconds
+        self.clock.seconds += seconds
 
     @rule()
     def release(self) -> None:
         self.both(lambda store: store.inbox.release("cc", "s"))
 
     @invariant()
-    def nothing_is_lost_or_learned_twice(self) -> None:
+    def every_line_is_learned_once(self) -> None:
         if not hasattr(self, "real"):
             return
         items = self.both(lambda store: store.inbox.items(limit=1_000))
         inbox_status = self.both(lambda store: store.inbox.status())
         assert inbox_status.balanced
         assert inbox_status.captured == self.captured == len(items)
-        waiting = Counter(
-            line for item in items if item.state in OPEN and not item.result for line in lines_in(item.exchange)
+        pending_lines = Counter(
+            line for item in items if item.state in OPEN and not item.result for line in exchange_lines(item.exchange)
         )
-        assert self.learned + waiting == Counter(self.told)
+        assert self.learned + pending_lines == Counter(self.delivered)
 
     def count(self, item: Item) -> None:
-        self.learned.update(lines_in(item.exchange))
+        self.learned.update(exchange_lines(item.exchange))
 
     def teardown(self) -> None:
         if hasattr(self, "real"):
@@ -142,11 +145,11 @@ class Turns(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-def lines_of(turn: str, messages: tuple[Message, ...]) -> set[tuple[str, str, str]]:
+def message_lines(turn: str, messages: tuple[Message, ...]) -> set[tuple[str, str, str]]:
     return set(_lines(turn, messages))
 
 
-def lines_in(exchange: Exchange | None) -> list[tuple[str, str, str]]:
+def exchange_lines(exchange: Exchange | None) -> list[tuple[str, str, str]]:
     assert exchange is not None
     return _lines(exchange.turn.partition("+")[0], exchange.messages)
 
@@ -155,7 +158,7 @@ def _lines(turn: str, messages: tuple[Message, ...]) -> list[tuple[str, str, str
     return [(turn, message.role, line) for message in messages for line in message.text.splitlines() if line]
 
 
-TestTurns = Turns.TestCase
-TestTurns.settings = settings(
+TestTurnMachine = TurnMachine.TestCase
+TestTurnMachine.settings = settings(
     max_examples=75, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -1,4 +1,4 @@
-"""What the tests of moving share: stores, memories of every kind, exports and imports of them."""
+"""Stores, memories of every kind, and import and export helpers for the transfer tests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.stores.contract import EMBEDDER, add, apply, vector
 SIGNATURE = EMBEDDER.signature
 
 
-def opened(path: Path) -> SqliteStore:
+def open_store(path: Path) -> SqliteStore:
     return SqliteStore(path, FixedClock())
 
 
@@ -45,11 +45,11 @@ def embed(texts: Any) -> Matrix:
     return EMBEDDER.embed(texts, "document")
 
 
-def exported(store: Store, *, vectors: bool = False) -> list[str]:
+def export_lines(store: Store, *, vectors: bool = False) -> list[str]:
     return list(export.export_lines(store, vectors=vectors))
 
 
-def imported(store: Store, lines: list[str], name: str = "file.jsonl", **how: Any) -> ImportResult:
+def import_exported(store: Store, lines: list[str], name: str = "file.jsonl", **how: Any) -> ImportResult:
     def signing(texts: Any) -> Matrix:
         store.set_signature(SIGNATURE)
         return embed(texts)
@@ -58,11 +58,11 @@ def imported(store: Store, lines: list[str], name: str = "file.jsonl", **how: An
 
 
 def fill(store: Store) -> None:
-    """Memories with a past of every kind."""
+    """Add memories with all kinds of histories."""
     store.set_signature(SIGNATURE)
     plain = add(store, "We deploy with Fly.io — «тест» 🌊", source="codex/acme", tags=("deploy",), entities=("Fly.io",))
-    said = Fact(text="The database is MySQL", kind="technology", project="/srv/acme", speaker="Ada")
-    old = store.apply([Add(said)], {0: vector(embedding_text(said.text, "Ada"))}, by="test", why="").changes[0].memory
+    fact = Fact(text="The database is MySQL", kind="technology", project="/srv/acme", speaker="Ada")
+    old = store.apply([Add(fact)], {0: vector(embedding_text(fact.text, "Ada"))}, by="test", why="").changes[0].memory
     apply(store, Update(old.id, Fact(text="The database is PostgreSQL", kind="technology", project="/srv/acme")))
     apply(store, Edit(plain.id, {"pinned": True, "metadata": {"b": [1, None, 0.5], "a": {"x": "y\n\u2028z"}}}))
     for agent in ("zoe", "ada"):
@@ -94,14 +94,14 @@ _sighting = st.builds(Occurrence, _label, _label, _time)
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Adopt]:
-    """Some memories with everything that a memory can have, by rising id."""
+    """Draw memories with every field, by ascending id."""
     ids = sorted(draw(st.sets(st.integers(1, 2_000), max_size=8)))
-    return [draw(_adopted(each, ids)) for each in ids]
+    return [draw(_adopted(memory_id, ids)) for memory_id in ids]
 
 
 @st.composite
 def _adopted(draw: st.DrawFn, number: int, ids: list[int]) -> Adopt:
-    others: list[int | None] = [None, *(each for each in ids if each != number)]
+    others: list[int | None] = [None, *(memory_id for memory_id in ids if memory_id != number)]
     other = st.sampled_from(others)
     fact = Fact(
         text=draw(_said),
@@ -139,5 +139,5 @@ def _adopted(draw: st.DrawFn, number: int, ids: list[int]) -> Adopt:
     return Adopt(memory, tuple(draw(st.lists(_sighting, max_size=3))))
 
 
-def added(*texts: str, **about: Any) -> list[Add]:
+def add_decisions(*texts: str, **about: Any) -> list[Add]:
     return [Add(Fact(text=text, **about)) for text in texts]

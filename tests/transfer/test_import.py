@@ -1,4 +1,4 @@
-"""Imports into stores that hold something already: nothing is lost, nothing comes twice, whatever stops them."""
+"""Importing into stores with existing memories: no losses and no duplicates, also after interruptions."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from cofio.transfer import importer
 from cofio.transfer.importer import BATCH, import_facts, import_lines
 from cofio.transfer.jsonl_format import MAX_LINE, BadRecord, JsonlFile
 from tests.stores.contract import EMBEDDER, EVERYTHING, add, apply, everything, vector
-from tests.transfer.fixtures import SIGNATURE, embed, exported, fill, imported, opened
+from tests.transfer.fixtures import SIGNATURE, embed, export_lines, fill, import_exported, open_store
 
 Make = Callable[[], Store]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """New stores, as many as are wanted."""
-    made: list[Store] = []
+    """Return a factory of new stores."""
+    created: list[Store] = []
 
     def new() -> Store:
-        made.append(opened(tmp_path / f"{len(made)}.db"))
-        return made[-1]
+        created.append(open_store(tmp_path / f"{len(created)}.db"))
+        return created[-1]
 
     yield new
-    for each in made:
-        each.close()
+    for item in created:
+        item.close()
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importer, "BATCH", 2)
 
 
-def said(store: Store) -> list[str]:
+def sorted_texts(store: Store) -> list[str]:
     return sorted(memory.text for memory in everything(store))
 
 
@@ -60,17 +60,17 @@ def line(**about: Any) -> str:
     return json.dumps(about) + "\n"
 
 
-# ── into a store that has memories of its own ─────────────────────────────────────────────────────────────────────────
+# ── into a store with other memories ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_ids_that_collide_are_new_here_and_links_follow(make: Make) -> None:
+def test_colliding_ids_are_reassigned_and_links_follow(make: Make) -> None:
     one, two = make(), make()
     fill(one)
     own = [add(two, f"own {number}") for number in range(20)]
-    told = imported(two, exported(one))
+    report = import_exported(two, export_lines(one))
     theirs, ours = by_text(one), by_text(two)
-    assert told.added == len(theirs)
-    assert two.get([each.id for each in own]) == own
+    assert report.added == len(theirs)
+    assert two.get([item.id for item in own]) == own
     for text, memory in theirs.items():
         here = ours[text]
         assert here.id > own[-1].id
@@ -83,62 +83,62 @@ def test_ids_that_collide_are_new_here_and_links_follow(make: Make) -> None:
     assert two.nearest(vector("The entry is app.py"), 1, Scope())[0].id == ours["The entry is app.py"].id
 
 
-def test_twice_is_once(make: Make) -> None:
+def test_second_import_adds_nothing(make: Make) -> None:
     one, two = make(), make()
     fill(one)
     add(two, "own")
-    lines = exported(one)
-    imported(two, lines)
-    before, changes = exported(two), two.changesets(100)
-    told = imported(two, lines)
-    assert (told.added, told.known, told.changesets, told.first) == (0, len(lines) - 1, 0, None)
-    assert exported(two) == before
+    lines = export_lines(one)
+    import_exported(two, lines)
+    before, changes = export_lines(two), two.changesets(100)
+    report = import_exported(two, lines)
+    assert (report.added, report.known, report.changesets, report.first) == (0, len(lines) - 1, 0, None)
+    assert export_lines(two) == before
     assert two.changesets(100) == changes
 
 
-def test_a_grown_export_brings_what_is_new_with_its_links(make: Make) -> None:
+def test_extended_export_adds_new_memories_with_links(make: Make) -> None:
     one, two = make(), make()
     fill(one)
     add(two, "own")
-    imported(two, exported(one))
-    add(two, "own and later")  # the ids right above the first import are taken
+    import_exported(two, export_lines(one))
+    add(two, "own and later")  # the ids after the first import are taken
     old = add(one, "old")
     apply(one, Update(old.id, Fact(text="new")))
-    told = imported(two, exported(one))
-    assert told.added == 2
+    report = import_exported(two, export_lines(one))
+    assert report.added == 2
     here = by_text(two)
     assert here["old"].superseded_by == here["new"].id
     assert here["new"].supersedes == here["old"].id
 
 
-def test_what_a_memory_may_replace_is_called_by_its_id_here(make: Make) -> None:
+def test_superseded_links_use_local_ids(make: Make) -> None:
     one, two = make(), make()
     add(two, "own")
     old = add(one, "old")
     add(one, "new", metadata={MAY_REPLACE: [old.id, 77]})
-    imported(two, exported(one))
+    import_exported(two, export_lines(one))
     here = by_text(two)
     assert here["new"].may_replace == [here["old"].id]
     assert here["old"].id != old.id
 
 
-def test_links_to_what_is_not_in_the_file_are_dropped(make: Make) -> None:
+def test_links_to_missing_memories_are_dropped(make: Make) -> None:
     one, two = make(), make()
     old = add(one, "old")
     new = apply(one, Update(old.id, Fact(text="new"))).changes[0].memory
     add(two, "own")
-    imported(two, [each for each in exported(one) if f'"id":{new.id},' not in each])
+    import_exported(two, [export_line for export_line in export_lines(one) if f'"id":{new.id},' not in export_line])
     assert by_text(two)["old"].superseded_by is None
     assert by_text(two)["old"].archived
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_it_goes_on_after_a_stop_at_any_batch(make: Make) -> None:
+def test_interrupted_import_resumes_at_any_batch(make: Make) -> None:
     one, whole = make(), make()
     fill(one)
     add(whole, "own")
-    lines = exported(one)
-    batches = imported(whole, lines).changesets
+    lines = export_lines(one)
+    batches = import_exported(whole, lines).changesets
     assert batches == 4
     for stop in range(batches):
         two = make()
@@ -153,44 +153,44 @@ def test_it_goes_on_after_a_stop_at_any_batch(make: Make) -> None:
         with pytest.raises(Unavailable):
             import_lines(two, stopping, lines, name="file")
         assert len(everything(two)) == 1 + 2 * stop
-        told = imported(two, lines)
-        assert (told.added, told.known) == (len(lines) - 1 - 2 * stop, 2 * stop)
-        assert said(two) == said(whole)
+        report = import_exported(two, lines)
+        assert (report.added, report.known) == (len(lines) - 1 - 2 * stop, 2 * stop)
+        assert sorted_texts(two) == sorted_texts(whole)
         theirs, ours = by_text(one), by_text(two)
         for text, memory in theirs.items():
             link = memory.superseded_by and one.get([memory.superseded_by])[0].text
             assert (ours[text].superseded_by and two.get([ours[text].superseded_by or 0])[0].text) == link
-        assert imported(two, lines).added == 0
+        assert import_exported(two, lines).added == 0
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_a_copy_that_was_stopped_is_byte_for_byte_when_it_went_on(make: Make) -> None:
+def test_interrupted_copy_is_identical_after_resuming(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    lines = exported(one)
+    lines = export_lines(one)
     with pytest.raises(BadRecord, match="Line 6"):
-        imported(two, [*lines[:5], "half a line"])
+        import_exported(two, [*lines[:5], "half a line"])
     assert len(everything(two)) == 4
-    imported(two, lines)
-    assert exported(two) == lines
+    import_exported(two, lines)
+    assert export_lines(two) == lines
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_two_imports_of_the_same_at_once_bring_nothing_twice(make: Make, tmp_path: Path) -> None:
+def test_concurrent_imports_add_no_duplicates(make: Make, tmp_path: Path) -> None:
     one, two = make(), make()
     fill(one)
-    lines = exported(one)
+    lines = export_lines(one)
     add(two, "own")
     met = threading.Barrier(2)
 
     def embedding(texts: Sequence[str]) -> Matrix:
         with suppress(threading.BrokenBarrierError):
-            met.wait(2)  # both have looked, neither has written
+            met.wait(2)  # both have read, none has written
         return embed(texts)
 
     def importing_it() -> None:
-        store = opened(tmp_path / "1.db")
-        with suppress(Conflict):  # whoever comes second stops, and would go on
+        store = open_store(tmp_path / "1.db")
+        with suppress(Conflict):  # the second one stops and could resume
             import_lines(store, embedding, lines, name="file")
         store.close()
 
@@ -199,59 +199,59 @@ def test_two_imports_of_the_same_at_once_bring_nothing_twice(make: Make, tmp_pat
         thread.start()
     for thread in threads:
         thread.join()
-    imported(two, lines)
-    assert said(two) == sorted([*said(one), "own"])
+    import_exported(two, lines)
+    assert sorted_texts(two) == sorted([*sorted_texts(one), "own"])
 
 
-def test_what_came_by_way_of_another_store_is_known_when_it_comes_itself(make: Make) -> None:
+def test_memories_imported_through_another_store_are_recognized(make: Make) -> None:
     a, b, c = make(), make(), make()
     fill(a)
     for store in (b, c):
         add(store, "own of both")
-    imported(b, exported(a))
+    import_exported(b, export_lines(a))
     add(b, "of b")
-    imported(c, exported(b))
+    import_exported(c, export_lines(b))
     number = len(everything(c))
-    assert imported(c, exported(a)).added == 0
-    assert imported(c, exported(b)).added == 0
+    assert import_exported(c, export_lines(a)).added == 0
+    assert import_exported(c, export_lines(b)).added == 0
     assert len(everything(c)) == number == len(everything(b)) + 1
-    assert imported(a, exported(b)).added == 2  # what is b's; a's own come home and are known
+    assert import_exported(a, export_lines(b)).added == 2  # only the other store's memories are new
     assert len(everything(a)) == len(everything(b))
 
 
 # ── into the same store ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_into_the_same_store_only_what_is_gone_comes_back_under_its_id(make: Make) -> None:
+def test_import_into_the_source_restores_purged_memories_only(make: Make) -> None:
     store = make()
     fill(store)
-    lines = exported(store)
-    gone = by_text(store)["The entry is app.py"]
-    apply(store, Purge(gone.id))
+    lines = export_lines(store)
+    deleted = by_text(store)["The entry is app.py"]
+    apply(store, Purge(deleted.id))
     apply(store, Edit(1, {"text": "edited since"}))
-    told = imported(store, lines)
-    assert (told.added, told.known) == (1, len(lines) - 2)
-    assert store.get([gone.id]) == [gone]
+    report = import_exported(store, lines)
+    assert (report.added, report.known) == (1, len(lines) - 2)
+    assert store.get([deleted.id]) == [deleted]
     assert store.get([1])[0].text == "edited since"
 
 
-def test_two_copies_that_went_on_apart_lose_nothing(make: Make) -> None:
+def test_diverged_copies_lose_nothing(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    imported(two, exported(one))
+    import_exported(two, export_lines(one))
     add(one, "only in one")
-    old = add(two, "only in two, old")  # the same id as the other's
+    old = add(two, "only in two, old")  # same id as the other store's memory
     apply(two, Update(old.id, Fact(text="only in two, new")))
-    told = imported(one, exported(two))
-    assert told.added == 2
-    assert said(one) == sorted({*said(two), "only in one"})
+    report = import_exported(one, export_lines(two))
+    assert report.added == 2
+    assert sorted_texts(one) == sorted({*sorted_texts(two), "only in one"})
     here = by_text(one)
     assert here["only in two, old"].superseded_by == here["only in two, new"].id
     assert here["only in two, new"].supersedes == here["only in two, old"].id
-    assert imported(one, exported(two)).added == 0
+    assert import_exported(one, export_lines(two)).added == 0
 
 
-# ── bad lines ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── invalid lines ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 GOOD = {"id": 1, "text": "good", "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
 HEADER = {"cofio": "export", "version": 1, "store": "s", "memories": 2, "last_id": 2}
@@ -283,40 +283,43 @@ BAD = {
 
 
 @pytest.mark.parametrize("problem", BAD)
-def test_a_bad_line_stops_the_import_and_says_which_and_why(make: Make, problem: str) -> None:
+def test_invalid_line_stops_the_import_with_number_and_reason(make: Make, problem: str) -> None:
     store = make()
     lines = [line(**HEADER), line(**GOOD), BAD[problem]]
-    with pytest.raises(BadRecord, match=r"^Line 3: ") as caught:
-        imported(store, lines)
-    assert problem in caught.value.message
-    assert "--skip-bad" in caught.value.hint
-    assert "were imported (1); `cofio undo 1`" in caught.value.hint
-    assert said(store) == ["good"]
+    with pytest.raises(BadRecord, match=r"^Line 3: ") as error_info:
+        import_exported(store, lines)
+    assert problem in error_info.value.message
+    assert "--skip-bad" in error_info.value.hint
+    assert "were imported (1); `cofio undo 1`" in error_info.value.hint
+    assert sorted_texts(store) == ["good"]
     mended = {**GOOD, "id": 2, "text": "mended"}
-    assert imported(store, [*lines[:2], line(**mended)]).added == 1
-    assert said(store) == ["good", "mended"]
+    assert import_exported(store, [*lines[:2], line(**mended)]).added == 1
+    assert sorted_texts(store) == ["good", "mended"]
 
 
 @pytest.mark.parametrize("problem", BAD)
-def test_bad_lines_can_be_passed_over_and_are_shown(make: Make, problem: str) -> None:
+def test_invalid_lines_can_be_skipped_and_are_reported(make: Make, problem: str) -> None:
     store = make()
     last = {**GOOD, "id": 3, "text": "the last"}
     bad = BAD[problem] if BAD[problem].endswith("\n") else BAD[problem] + "\n"
-    told = imported(store, [line(**HEADER), line(**GOOD), bad, line(**last)], skip_bad=True)
-    assert (told.read, told.added, told.skipped) == (2, 2, 1)
-    assert told.bad[0].startswith("Line 3: ")
-    assert said(store) == ["good", "the last"]
+    report = import_exported(store, [line(**HEADER), line(**GOOD), bad, line(**last)], skip_bad=True)
+    assert (report.read, report.added, report.skipped) == (2, 2, 1)
+    assert report.bad[0].startswith("Line 3: ")
+    assert sorted_texts(store) == ["good", "the last"]
 
 
-def test_what_is_not_utf8_or_too_long_for_memory_is_a_bad_line(make: Make, tmp_path: Path) -> None:
+def test_non_utf8_and_oversized_lines_are_invalid(make: Make, tmp_path: Path) -> None:
     file = tmp_path / "export.jsonl"
     good = line(**HEADER).encode(), line(**GOOD).encode()
     last = line(**{**GOOD, "id": 2, "text": "the last"}).encode()
     file.write_bytes(b"".join([*good, b'{"text": "\xff"}\n', b"x" * (MAX_LINE + 100) + b"\n", b"\n", last]))
     store = make()
-    told = import_lines(store, embed, JsonlFile(file), name="f", skip_bad=True)
-    assert [each.partition(": ")[2] for each in told.bad] == ["It is not UTF-8.", "It is longer than 16,777,216 bytes."]
-    assert said(store) == ["good", "the last"]
+    report = import_lines(store, embed, JsonlFile(file), name="f", skip_bad=True)
+    assert [item.partition(": ")[2] for item in report.bad] == [
+        "It is not UTF-8.",
+        "It is longer than 16,777,216 bytes.",
+    ]
+    assert sorted_texts(store) == ["good", "the last"]
 
 
 @pytest.mark.parametrize(
@@ -328,78 +331,76 @@ def test_what_is_not_utf8_or_too_long_for_memory_is_a_bad_line(make: Make, tmp_p
         ({**HEADER, "cofio": "backup"}, "backup"),
     ],
 )
-def test_a_header_that_is_not_understood_stops_before_anything_is_done(
-    make: Make, header: dict[str, Any], problem: str
-) -> None:
+def test_unsupported_header_stops_the_import(make: Make, header: dict[str, Any], problem: str) -> None:
     store = make()
-    with pytest.raises(BadRecord, match="Line 1") as caught:
-        imported(store, [line(**header), line(**GOOD)], skip_bad=True)
-    assert problem in caught.value.message
+    with pytest.raises(BadRecord, match="Line 1") as error_info:
+        import_exported(store, [line(**header), line(**GOOD)], skip_bad=True)
+    assert problem in error_info.value.message
     assert everything(store) == []
 
 
-def test_a_first_line_that_is_broken_is_never_passed_over(make: Make) -> None:
+def test_invalid_first_line_is_never_skipped(make: Make) -> None:
     with pytest.raises(BadRecord, match="Line 1"):
-        imported(make(), ["{half\n", line(**GOOD)], skip_bad=True)
+        import_exported(make(), ["{half\n", line(**GOOD)], skip_bad=True)
 
 
-def test_a_file_that_ends_early_says_how_many_are_missing(make: Make) -> None:
+def test_truncated_file_reports_missing_memories(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    assert imported(two, exported(one)[:-2]).missing == 2
+    assert import_exported(two, export_lines(one)[:-2]).missing == 2
 
 
-def test_an_empty_file_brings_nothing(make: Make) -> None:
-    assert imported(make(), []).read == 0
+def test_empty_file_imports_nothing(make: Make) -> None:
+    assert import_exported(make(), []).read == 0
 
 
-def test_lines_that_can_be_read_only_once_are_refused(make: Make) -> None:
+def test_one_shot_iterator_is_rejected(make: Make) -> None:
     with pytest.raises(InvalidInput, match="only once"):
-        imported(make(), iter([line(**HEADER)]))  # type: ignore[arg-type]
+        import_exported(make(), iter([line(**HEADER)]))  # type: ignore[arg-type]
 
 
 # ── dry runs and vectors ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_dry_run_tells_the_same_and_changes_nothing(make: Make) -> None:
+def test_dry_run_reports_the_same_and_changes_nothing(make: Make) -> None:
     one, two = make(), make()
     fill(one)
     own = two.snapshots.identity()
-    told = imported(two, exported(one), dry_run=True)
-    assert (told.added, told.changesets, told.dry_run) == (8, 0, True)
+    report = import_exported(two, export_lines(one), dry_run=True)
+    assert (report.added, report.changesets, report.dry_run) == (8, 0, True)
     assert two.snapshots.identity() == own
     assert two.snapshots.reserve(0) == 0
     assert two.changesets(10) == []
 
 
-def test_vectors_of_the_same_embedder_are_kept_and_nothing_is_embedded(make: Make) -> None:
+def test_vectors_of_the_same_embedder_are_reused(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    import_lines(two, _never, exported(one, vectors=True), name="f", signature=SIGNATURE)
+    import_lines(two, _never, export_lines(one, vectors=True), name="f", signature=SIGNATURE)
     assert two.unembedded(10) == []
     assert two.nearest(vector("The entry is app.py"), 1, Scope())[0].score > 0.99
 
 
-def test_vectors_of_another_embedder_are_made_again(make: Make) -> None:
+def test_vectors_of_another_embedder_are_recomputed(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    lines = exported(one, vectors=True)
-    asked: list[str] = []
+    lines = export_lines(one, vectors=True)
+    requests: list[str] = []
 
     def noting(texts: Sequence[str]) -> Matrix:
-        asked.extend(texts)
+        requests.extend(texts)
         return embed(texts)
 
     import_lines(two, noting, lines, name="f", signature="another:one:64")
-    assert len(asked) == len(lines) - 1
-    assert "Ada: The database is MySQL" in asked
+    assert len(requests) == len(lines) - 1
+    assert "Ada: The database is MySQL" in requests
 
 
-def test_without_embedding_the_vectors_are_left_for_later(make: Make) -> None:
+def test_vectors_can_be_left_for_later(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    told = import_lines(two, None, exported(one), name="f")
-    assert len(two.unembedded(100)) == told.added == 8
+    report = import_lines(two, None, export_lines(one), name="f")
+    assert len(two.unembedded(100)) == report.added == 8
     keeper = Keeper(two, EMBEDDER, FixedClock())
     assert keeper.embed_missing() == 8
 
@@ -411,7 +412,7 @@ def _never(texts: Sequence[str]) -> Matrix:
 # ── plain facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_lines_without_a_header_are_plain_facts(make: Make) -> None:
+def test_lines_without_header_are_plain_facts(make: Make) -> None:
     store = make()
     lines = [
         line(text="We deploy on Mondays", project="acme", tags=["deploy"], created_at=1_700_000_000),
@@ -419,8 +420,8 @@ def test_lines_without_a_header_are_plain_facts(make: Make) -> None:
         line(text="We deploy on Mondays", project="acme"),
         line(text="We deploy on Mondays", project="another"),
     ]
-    told = imported(store, lines, name="facts.jsonl")
-    assert (told.read, told.added, told.known) == (4, 3, 1)
+    report = import_exported(store, lines, name="facts.jsonl")
+    assert (report.read, report.added, report.known) == (4, 3, 1)
     first = everything(store)[-1]
     assert (first.project, first.tags, first.method, first.created_at[:10]) == (
         "acme",
@@ -428,22 +429,22 @@ def test_lines_without_a_header_are_plain_facts(make: Make) -> None:
         "import",
         "2023-11-14",
     )
-    assert any(each.origin.startswith("lines/facts.jsonl:7:") for each in everything(store))
-    before = exported(store)
-    assert imported(store, lines, name="facts.jsonl").added == 0
-    assert exported(store) == before
-    assert imported(store, [line(text="Another file of that name", id=7)], name="facts.jsonl").added == 1
+    assert any(item.origin.startswith("lines/facts.jsonl:7:") for item in everything(store))
+    before = export_lines(store)
+    assert import_exported(store, lines, name="facts.jsonl").added == 0
+    assert export_lines(store) == before
+    assert import_exported(store, [line(text="Another file of that name", id=7)], name="facts.jsonl").added == 1
 
 
-def test_whatever_stops_an_import_says_what_was_done_until_then(make: Make) -> None:
+def test_error_reports_what_was_imported_before(make: Make) -> None:
     def broken(texts: Sequence[str]) -> Matrix:
         raise Unavailable("The model is not there.", "Nothing was changed.")
 
     store = make()
     import_lines(store, embed, [line(text="the first")], name="facts.jsonl")
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(Unavailable) as error_info:
         import_lines(store, broken, [line(text="a"), line(text="b")], name="facts.jsonl")
-    assert caught.value.hint == "Nothing was changed."  # and that is so
+    assert error_info.value.hint == "Nothing was changed."  # and it is stored
 
     def facts() -> Iterator[Fact]:
         yield from (Fact(text=f"fact {n}", origin=f"mem0/{n}") for n in range(BATCH))
@@ -455,39 +456,39 @@ def test_whatever_stops_an_import_says_what_was_done_until_then(make: Make) -> N
     assert "Run it again" in stopped.value.hint
 
 
-def test_two_that_import_the_same_at_once_bring_it_once(tmp_path: Path) -> None:
-    other = opened(tmp_path / "other.db")
+def test_concurrent_imports_of_plain_facts_add_no_duplicates(tmp_path: Path) -> None:
+    other = open_store(tmp_path / "other.db")
     fill(other)
-    lines = exported(other)
-    first, second = opened(tmp_path / "one.db"), opened(tmp_path / "one.db")
+    lines = export_lines(other)
+    first, second = open_store(tmp_path / "one.db"), open_store(tmp_path / "one.db")
 
     def meanwhile(texts: Sequence[str]) -> Matrix:
         first.set_signature(SIGNATURE)
         if not first.snapshots.counts()[0]:
-            imported(second, lines)  # another process does it while this one embeds
+            import_exported(second, lines)  # another process imports while this one embeds
         return embed(texts)
 
-    told = import_lines(first, meanwhile, lines, name="file.jsonl", signature=SIGNATURE)
-    assert (told.added, told.known) == (0, len(lines) - 1)
-    assert exported(first) == lines
-    for each in (other, first, second):
-        each.close()
+    report = import_lines(first, meanwhile, lines, name="file.jsonl", signature=SIGNATURE)
+    assert (report.added, report.known) == (0, len(lines) - 1)
+    assert export_lines(first) == lines
+    for item in (other, first, second):
+        item.close()
 
 
-def test_a_plain_fact_with_fields_that_none_has_is_a_bad_line(make: Make) -> None:
+def test_unknown_field_is_an_invalid_line(make: Make) -> None:
     with pytest.raises(BadRecord, match="Line 2: A fact has no field tag"):
-        imported(make(), [line(text="a"), line(text="b", tag="x")])
+        import_exported(make(), [line(text="a"), line(text="b", tag="x")])
 
 
-def test_a_fact_that_is_known_is_not_seen_again_however_often_it_is_imported(make: Make) -> None:
+def test_repeated_import_adds_no_occurrences(make: Make) -> None:
     store = make()
     mine = add(store, "We deploy on Mondays")
-    told = import_facts(store, embed, [Fact(text="we deploy on  mondays", origin="mem0/1")], name="mem0")
-    assert (told.added, told.known) == (0, 1)
+    report = import_facts(store, embed, [Fact(text="we deploy on  mondays", origin="mem0/1")], name="mem0")
+    assert (report.added, report.known) == (0, 1)
     assert store.get([mine.id]) == [mine]
 
 
-def test_a_fact_that_was_imported_and_deleted_stays_deleted(make: Make) -> None:
+def test_imported_and_deleted_fact_stays_deleted(make: Make) -> None:
     store = make()
     facts = [Fact(text="We deploy on Mondays", origin="mem0/1")]
     import_facts(store, embed, facts, name="mem0")
@@ -496,7 +497,7 @@ def test_a_fact_that_was_imported_and_deleted_stays_deleted(make: Make) -> None:
     assert store.page(EVERYTHING, limit=10)[1] == 1
 
 
-def test_the_words_of_facts_go_through_the_redactor(make: Make) -> None:
+def test_texts_are_redacted(make: Make) -> None:
     store = make()
     about = {"raw": ["hunter2", {"deep": "hunter2"}], "n": 1}
     facts = [Fact(text="the key is hunter2", context="say hunter2", metadata=about, origin="mem0/1")]
@@ -510,34 +511,34 @@ def test_the_words_of_facts_go_through_the_redactor(make: Make) -> None:
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_what_is_in_the_way_of_an_undo_is_named_and_it_goes_on_afterwards(make: Make) -> None:
+def test_undo_names_the_blocking_change_and_can_be_resumed(make: Make) -> None:
     one, two = make(), make()
     fill(one)
     add(two, "own")
-    told = imported(two, exported(one))
-    assert told.first is not None
+    report = import_exported(two, export_lines(one))
+    assert report.first is not None
     keeper = Keeper(two, EMBEDDER, FixedClock())
     changed = keeper.update(by_text(two)["The database is MySQL"].id, text="The database was MySQL")
-    with pytest.raises(Conflict, match="3 of the 4 changesets are undone") as caught:
-        keeper.undo(told.first)
-    assert f"Undo changeset {changed.changeset} first" in caught.value.hint
+    with pytest.raises(Conflict, match="3 of the 4 changesets are undone") as error_info:
+        keeper.undo(report.first)
+    assert f"Undo changeset {changed.changeset} first" in error_info.value.hint
     keeper.undo(changed.changeset)
-    keeper.undo(told.first)
-    assert said(two) == ["own"]
+    keeper.undo(report.first)
+    assert sorted_texts(two) == ["own"]
     with pytest.raises(Conflict, match="undone already"):
-        keeper.undo(told.first)
+        keeper.undo(report.first)
 
 
-# ── killed ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── kills ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _IMPORTER = """
 import sys
 from pathlib import Path
 from cofio.transfer import importer as importing
 from cofio.transfer.jsonl_format import JsonlFile as Lines
-from tests.transfer.fixtures import embed, opened
+from tests.transfer.fixtures import embed, open_store
 importing.BATCH = 20
-store = opened(Path(sys.argv[1]))
+store = open_store(Path(sys.argv[1]))
 lines = Lines(Path(sys.argv[2]))
 importing.import_lines(store, embed, lines, name="file", progress=lambda done: print(done, flush=True))
 """
@@ -545,12 +546,12 @@ importing.import_lines(store, embed, lines, name="file", progress=lambda done: p
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("copy", [True, False])
-def test_an_import_that_is_killed_again_and_again_comes_to_the_same_end(make: Make, tmp_path: Path, copy: bool) -> None:
+def test_repeatedly_killed_import_is_complete(make: Make, tmp_path: Path, copy: bool) -> None:
     one, two = make(), make()
     for number in range(200):
         old = add(one, f"the port of service {number} is {number}")
         apply(one, Update(old.id, Fact(text=f"the port of service {number} is {9000 + number}")))
-    lines = exported(one)
+    lines = export_lines(one)
     file = tmp_path / "export.jsonl"
     file.write_text("".join(lines))
     if not copy:
@@ -561,13 +562,13 @@ def test_an_import_that_is_killed_again_and_again_comes_to_the_same_end(make: Ma
         with subprocess.Popen(command, stdout=subprocess.PIPE) as victim:
             assert victim.stdout
             for _ in range(random.randint(1, 12)):
-                assert victim.stdout.readline()  # so many batches were looked at
+                assert victim.stdout.readline()  # number of batches that were started
             time.sleep(random.uniform(0, 0.02))
             victim.kill()
             kills += 1
-    told = imported(two, lines)
-    assert told.read == 400
-    assert exported(two) == lines if copy else len(everything(two)) == 401
+    report = import_exported(two, lines)
+    assert report.read == 400
+    assert export_lines(two) == lines if copy else len(everything(two)) == 401
     here = by_text(two)
     for number in range(200):
         old, new = (here[f"the port of service {number} is {port}"] for port in (number, 9000 + number))

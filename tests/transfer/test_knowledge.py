@@ -1,4 +1,4 @@
-"""Domain knowledge goes from store to store whole, in exports, imports and copies, with the memories that say it."""
+"""Domain knowledge in exports, imports and copies, with links to memories."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ from cofio.transfer import copy as transfer_copy
 from cofio.transfer import export, importer
 from cofio.transfer.copy import copy
 from tests.stores.contract import EMBEDDER, add, everything
-from tests.transfer.fixtures import exported, imported, opened
+from tests.transfer.fixtures import export_lines, import_exported, open_store
 
 Make = Callable[[], Store]
 
 
 @pytest.fixture(params=["sqlite", "memory", "postgres"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
-    """New stores, as many as are wanted; the first is of that kind, the others are files."""
-    made: list[Store] = []
+    """Return a factory of new stores; the first has the parametrized kind, the others are SQLite."""
+    created: list[Store] = []
 
     def new() -> Store:
         if request.param == "memory":
-            made.append(MemoryStore(FixedClock()))
-        elif request.param == "postgres" and not made:
+            created.append(MemoryStore(FixedClock()))
+        elif request.param == "postgres" and not created:
             from cofio.stores.postgres import PostgresStore
 
-            made.append(PostgresStore(request.getfixturevalue("postgres_url"), FixedClock()))
+            created.append(PostgresStore(request.getfixturevalue("postgres_url"), FixedClock()))
         else:
-            made.append(opened(tmp_path / f"{len(made)}.db"))
-        return made[-1]
+            created.append(open_store(tmp_path / f"{len(created)}.db"))
+        return created[-1]
 
     yield new
-    for each in made:
-        each.close()
+    for item in created:
+        item.close()
 
 
 def put(store: Store, *decisions: Knowledge | RowDecision) -> Changeset:
@@ -75,19 +75,21 @@ def rows(store: Store) -> dict[str, Knowledge]:
     return {row.ref: row for table in TABLES for row in store.domain.rows(table)}
 
 
-def plain(store: Store) -> dict[str, dict[str, Any]]:
+def row_fields(store: Store) -> dict[str, dict[str, Any]]:
     return {ref: row.as_dict() for ref, row in rows(store).items()}
 
 
-def flag(value: float = 5_000_000, **known: Any) -> Threshold:
+def threshold(value: float = 5_000_000, **known: Any) -> Threshold:
     return Threshold(**{"source": "AAPL", "metric": "volume", "value": value, "direction": "above", **known})
 
 
-def know(store: Store) -> int:
-    """Rows of every table with a past, one of them told by a memory; the memory's id."""
+def add_rows_with_history(store: Store) -> int:
+    """Add rows of every table with histories, one linked to a memory. Return the memory's id."""
     add(store, "We deploy with Fly.io")
-    told = [Add(Fact(text="Flag AAPL if volume exceeds 5M"))]
-    memory = store.apply(told, {}, by="test", why="", knowledge=[PutRow(flag(1, user="ada", unit="«é»"), stated_by=0)])
+    result = [Add(Fact(text="Flag AAPL if volume exceeds 5M"))]
+    memory = store.apply(
+        result, {}, by="test", why="", knowledge=[PutRow(threshold(1, user="ada", unit="«é»"), stated_by=0)]
+    )
     put(store, Pattern(pattern="Volume spikes before earnings 🌊", confidence=0.7, prior=0.5, confirmed=3, refuted=1))
     put(store, Correlation(source_a="BTC", source_b="ETH", rule="BTC leads ETH", relation="leads", inverse=True))
     put(
@@ -95,8 +97,8 @@ def know(store: Store) -> int:
     )
     about = ("thresholds/aapl.volume.above", "correlations/btc.leads.eth")
     put(store, Feedback(anomaly="a-1", verdict="confirmed", note="yes", about=about, processed=True))
-    put(store, flag(2, visibility="global", place="codex/acme"))
-    put(store, flag(3, visibility="global", place="codex/acme"))
+    put(store, threshold(2, visibility="global", place="codex/acme"))
+    put(store, threshold(3, visibility="global", place="codex/acme"))
     put(store, Pattern(pattern="Gone"), DeleteRow("patterns", Pattern(pattern="Gone").id))
     return memory.changes[0].memory_id
 
@@ -104,10 +106,10 @@ def know(store: Store) -> int:
 # ── exports ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_rows_follow_the_memories_one_a_line_and_the_header_counts_them(make: Make) -> None:
+def test_rows_follow_memories_and_are_counted_in_the_header(make: Make) -> None:
     store = make()
-    know(store)
-    header, *lines = map(json.loads, exported(store))
+    add_rows_with_history(store)
+    header, *lines = map(json.loads, export_lines(store))
     assert (header["version"], header["memories"], header["knowledge"]) == (2, 2, 6)
     assert [line.get("knowledge") for line in lines] == [None, None, "patterns", "correlations", "thresholds",
                                                          "thresholds", "seasonal", "feedback"]  # fmt: skip
@@ -116,119 +118,119 @@ def test_rows_follow_the_memories_one_a_line_and_the_header_counts_them(make: Ma
         assert line == store.domain.get(table, [line["id"]])[0].as_dict()
 
 
-def test_an_export_without_rows_is_as_it_always_was(make: Make) -> None:
+def test_export_without_rows_is_unchanged(make: Make) -> None:
     store = make()
     add(store, "We deploy with Fly.io")
-    put(store, flag())
+    put(store, threshold())
     put(store, DeleteRow("thresholds", "aapl.volume.above"))
-    header = json.loads(exported(store)[0])
+    header = json.loads(export_lines(store)[0])
     assert header == {
         "cofio": "export", "version": 1, "store": store.snapshots.identity(), "memories": 1, "last_id": 1
     }  # fmt: skip
 
 
-def test_an_export_of_rows_is_of_one_moment(make: Make) -> None:
+def test_export_is_a_snapshot(make: Make) -> None:
     store = make()
-    know(store)
-    before = exported(store)
+    add_rows_with_history(store)
+    before = export_lines(store)
     reading = export.export_lines(store)
     lines = [next(reading)]
-    put(store, flag(9, visibility="global"), Pattern(pattern="Written while it is exported"))
+    put(store, threshold(9, visibility="global"), Pattern(pattern="Written while it is exported"))
     assert lines + list(reading) == before
 
 
 # ── imports ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_rows_into_an_empty_store_are_exported_byte_for_byte(make: Make) -> None:
+def test_import_into_an_empty_store_round_trips(make: Make) -> None:
     one, two = make(), make()
-    know(one)
-    lines = exported(one)
-    told = imported(two, lines)
-    assert (told.rows_read, told.rows_added, told.rows_known, told.missing) == (6, 6, 0, 0)
-    assert (told.read, told.added) == (2, 2)
-    assert exported(two) == lines
+    add_rows_with_history(one)
+    lines = export_lines(one)
+    report = import_exported(two, lines)
+    assert (report.rows_read, report.rows_added, report.rows_known, report.missing) == (6, 6, 0, 0)
+    assert (report.read, report.added) == (2, 2)
+    assert export_lines(two) == lines
 
 
-def test_rows_alone_make_a_round_trip_too(make: Make) -> None:
+def test_rows_without_memories_round_trip(make: Make) -> None:
     one, two = make(), make()
-    put(one, flag(), Pattern(pattern="Quiet"))
-    lines = exported(one)
-    assert imported(two, lines).rows_added == 2
-    assert exported(two) == lines
+    put(one, threshold(), Pattern(pattern="Quiet"))
+    lines = export_lines(one)
+    assert import_exported(two, lines).rows_added == 2
+    assert export_lines(two) == lines
     assert two.snapshots.identity() == one.snapshots.identity()
 
 
-def test_importing_twice_changes_nothing(make: Make) -> None:
+def test_second_import_changes_nothing(make: Make) -> None:
     one, two = make(), make()
-    know(one)
+    add_rows_with_history(one)
     add(two, "Something of its own")
-    lines = exported(one)
-    imported(two, lines)
-    before, changes = exported(two), len(two.changesets(100))
-    again = imported(two, lines)
-    assert (again.rows_read, again.rows_added, again.rows_known, again.first) == (6, 0, 6, None)
-    assert exported(two) == before
+    lines = export_lines(one)
+    import_exported(two, lines)
+    before, changes = export_lines(two), len(two.changesets(100))
+    repeated = import_exported(two, lines)
+    assert (repeated.rows_read, repeated.rows_added, repeated.rows_known, repeated.first) == (6, 0, 6, None)
+    assert export_lines(two) == before
     assert len(two.changesets(100)) == changes
-    assert imported(one, lines).first is None
+    assert import_exported(one, lines).first is None
 
 
-def test_rows_are_linked_to_the_memories_that_say_them_here(make: Make) -> None:
+def test_rows_are_linked_to_local_memories(make: Make) -> None:
     one, two = make(), make()
-    memory = know(one)
+    memory = add_rows_with_history(one)
     for number in range(5):
         add(two, f"Something of its own, number {number}")
-    imported(two, exported(one))
+    import_exported(two, export_lines(one))
     [told] = [row for row in rows(two).values() if isinstance(row, Claim) and row.memory]
     assert told.memory != memory
     assert two.get([told.memory or 0])[0].text == "Flag AAPL if volume exceeds 5M"
     assert [row.ref for row in two.domain.stated_by([told.memory or 0])] == [told.ref]
 
 
-def test_a_link_to_what_does_not_come_along_is_dropped(make: Make) -> None:
+def test_links_to_missing_memories_are_dropped(make: Make) -> None:
     one, two = make(), make()
-    know(one)
+    add_rows_with_history(one)
     add(two, "Something of its own")
-    lines = [line for line in exported(one) if "Flag AAPL" not in line]
-    told = imported(two, lines)
-    assert (told.missing, told.rows_added) == (1, 6)
+    lines = [line for line in export_lines(one) if "Flag AAPL" not in line]
+    report = import_exported(two, lines)
+    assert (report.missing, report.rows_added) == (1, 6)
     assert not any(row.memory for row in rows(two).values() if isinstance(row, Claim))
 
 
-def test_what_is_known_here_stays_as_it_is(make: Make) -> None:
+def test_existing_rows_are_kept(make: Make) -> None:
     one, two = make(), make()
-    know(one)
+    add_rows_with_history(one)
     add(two, "Something of its own")
-    put(two, flag(77, visibility="global", created_at="2020-01-01T00:00:00Z"))
-    told = imported(two, exported(one))
-    assert (told.rows_added, told.rows_known) == (5, 1)
-    assert plain(two)["thresholds/aapl.volume.above"]["value"] == 77
+    put(two, threshold(77, visibility="global", created_at="2020-01-01T00:00:00Z"))
+    report = import_exported(two, export_lines(one))
+    assert (report.rows_added, report.rows_known) == (5, 1)
+    assert row_fields(two)["thresholds/aapl.volume.above"]["value"] == 77
 
 
-def test_a_name_that_means_something_else_here_gets_an_end_of_its_own(make: Make) -> None:
+def test_conflicting_id_gets_a_suffix(make: Make) -> None:
     one, two = make(), make()
     verdict = Feedback(anomaly="a-1", verdict="confirmed", about=("patterns/p1",))
     put(one, Pattern(pattern="Volume spikes", id="p1", created_at="2020-01-01T00:00:00Z"), verdict)
     put(two, Pattern(pattern="Lions sleep", id="p1", created_at="2021-01-01T00:00:00Z"))
-    lines = exported(one)
-    assert imported(two, lines).rows_added == 2
-    assert imported(two, lines).rows_added == 0
-    found = plain(two)
-    [other] = [ref for ref in found if ref.startswith("patterns/p1~")]
-    assert (found["patterns/p1"]["pattern"], found[other]["pattern"]) == ("Lions sleep", "Volume spikes")
-    assert found["feedback/a-1"]["about"] == [other]
+    lines = export_lines(one)
+    assert import_exported(two, lines).rows_added == 2
+    assert import_exported(two, lines).rows_added == 0
+    results = row_fields(two)
+    [other] = [ref for ref in results if ref.startswith("patterns/p1~")]
+    assert (results["patterns/p1"]["pattern"], results[other]["pattern"]) == ("Lions sleep", "Volume spikes")
+    assert results["feedback/a-1"]["about"] == [other]
 
 
-def test_a_verdict_that_has_not_counted_here_waits(make: Make) -> None:
+def test_feedback_not_applied_here_is_pending(make: Make) -> None:
     one, two = make(), make()
-    here, there = (Keeper(each, EMBEDDER, FixedClock()).knowledge for each in (two, one))
+    here, there = (Keeper(item, EMBEDDER, FixedClock()).knowledge for item in (two, one))
     ref = there.upsert_pattern("Gaps fill").ref
     there.feedback("a-1", "false_alarm", about=[ref])
-    imported(two, exported(one))
-    assert here.pending_feedback() == []  # it came with the claim that it moved
+    import_exported(two, export_lines(one))
+    assert here.pending_feedback() == []  # imported together with its claim
     there.feedback("a-2", "confirmed", about=[ref])
-    imported(two, exported(one))
-    assert [each.anomaly for each in here.pending_feedback()] == ["a-2"]
+    import_exported(two, export_lines(one))
+    assert [item.anomaly for item in here.pending_feedback()] == ["a-2"]
     here.process_feedback()
     assert rows(two)[ref].as_dict()["confidence"] == rows(one)[ref].as_dict()["confidence"]
     for anomaly in ("a-2", "a-1"):
@@ -236,45 +238,43 @@ def test_a_verdict_that_has_not_counted_here_waits(make: Make) -> None:
     assert [rows(two)[ref].as_dict()[name] for name in ("confirmed", "refuted")] == [0, 0]
 
 
-def test_a_verdict_of_a_store_that_knows_the_claim_too_waits(make: Make) -> None:
+def test_feedback_on_an_existing_claim_is_pending(make: Make) -> None:
     one, two, both = make(), make(), make()
     claim = Pattern(pattern="Gaps fill")
     for store, verdict, day in ((one, "false_alarm", "2020-01-01"), (two, "confirmed", "2020-01-02")):
         put(store, replace(claim, created_at=day, updated_at=day))
         Keeper(store, EMBEDDER, FixedClock()).knowledge.feedback(verdict, verdict, about=[claim.ref])
-        imported(both, exported(store))
+        import_exported(both, export_lines(store))
     known = Keeper(both, EMBEDDER, FixedClock()).knowledge
-    assert [each.anomaly for each in known.pending_feedback()] == ["confirmed"]
+    assert [item.anomaly for item in known.pending_feedback()] == ["confirmed"]
     known.delete("feedback", "confirmed")
     assert [rows(both)[claim.ref].as_dict()[name] for name in ("confirmed", "refuted")] == [0, 1]
 
 
-def test_an_import_is_undone_with_its_rows_and_can_be_imported_again(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undone_import_can_be_repeated(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importer, "BATCH", 2)
     one, two = make(), make()
-    know(one)
+    add_rows_with_history(one)
     add(two, "Something of its own")
-    before = exported(two)
-    told = imported(two, exported(one))
-    assert told.changesets == 4
+    before = export_lines(two)
+    report = import_exported(two, export_lines(one))
+    assert report.changesets == 4
     keeper = Keeper(two, EMBEDDER, FixedClock())
-    undone = keeper.undo(told.first or 0)
-    assert exported(two) == before
-    keeper.undo(undone.id)
+    undo = keeper.undo(report.first or 0)
+    assert export_lines(two) == before
+    keeper.undo(undo.id)
     assert len(rows(two)) == 6
     keeper.undo(two.changesets(1)[0].part_of or 0)
-    assert exported(two) == before
-    imported(two, exported(one))
+    assert export_lines(two) == before
+    import_exported(two, export_lines(one))
     assert len(rows(two)) == 6
 
 
-def test_a_dry_run_counts_rows_and_keeps_none(make: Make) -> None:
+def test_dry_run_counts_rows(make: Make) -> None:
     one, two = make(), make()
-    know(one)
-    told = imported(two, exported(one), dry_run=True)
-    assert (told.rows_read, told.rows_added, told.added, told.changesets) == (6, 6, 2, 0)
+    add_rows_with_history(one)
+    report = import_exported(two, export_lines(one), dry_run=True)
+    assert (report.rows_read, report.rows_added, report.added, report.changesets) == (6, 6, 2, 0)
     assert rows(two) == {}
 
 
@@ -294,43 +294,43 @@ def test_a_dry_run_counts_rows_and_keeps_none(make: Make) -> None:
         ({"memory": "seven"}, "memory"),
     ],
 )
-def test_a_bad_row_is_named_by_its_line_and_can_be_left_out(broken: dict[str, Any], problem: str) -> None:
+def test_invalid_row_is_named_and_can_be_skipped(broken: dict[str, Any], problem: str) -> None:
     one, two = MemoryStore(FixedClock()), MemoryStore(FixedClock())
-    put(one, flag(), Pattern(pattern="Quiet"))
-    lines = exported(one)
+    put(one, threshold(), Pattern(pattern="Quiet"))
+    lines = export_lines(one)
     assert "thresholds" in lines[2]
     lines[2] = json.dumps({**json.loads(lines[2]), **broken}) + "\n"
     with pytest.raises(InvalidInput, match="Line 3: ") as refused:
-        imported(two, lines)
+        import_exported(two, lines)
     assert problem in refused.value.message
-    told = imported(two, lines, skip_bad=True)
-    assert (told.skipped, told.rows_known, told.missing) == (1, 1, 1)
+    report = import_exported(two, lines, skip_bad=True)
+    assert (report.skipped, report.rows_known, report.missing) == (1, 1, 1)
     assert list(rows(two)) == [Pattern(pattern="Quiet").ref]
 
 
-def test_a_row_that_lacks_a_field_is_a_bad_line() -> None:
+def test_missing_field_is_an_invalid_line() -> None:
     one, two = MemoryStore(FixedClock()), MemoryStore(FixedClock())
-    put(one, flag())
-    plain = json.loads(exported(one)[1])
+    put(one, threshold())
+    plain = json.loads(export_lines(one)[1])
     del plain["metric"]
     with pytest.raises(InvalidInput, match="Line 2: It is not a row of thresholds"):
-        imported(two, [exported(one)[0], json.dumps(plain) + "\n"])
+        import_exported(two, [export_lines(one)[0], json.dumps(plain) + "\n"])
 
 
-def test_keys_of_later_versions_are_passed_over() -> None:
+def test_fields_of_newer_versions_are_ignored() -> None:
     one, two = MemoryStore(FixedClock()), MemoryStore(FixedClock())
-    put(one, flag())
-    header, line = exported(one)
-    imported(two, [header, json.dumps({**json.loads(line), "mood": "good"}) + "\n"])
-    assert exported(two) == [header, line]
+    put(one, threshold())
+    header, line = export_lines(one)
+    import_exported(two, [header, json.dumps({**json.loads(line), "mood": "good"}) + "\n"])
+    assert export_lines(two) == [header, line]
 
 
-def test_rows_before_their_memories_are_imported_all_the_same() -> None:
+def test_rows_before_their_memories_are_imported() -> None:
     one, two = MemoryStore(FixedClock()), MemoryStore(FixedClock())
-    know(one)
-    header, *lines = exported(one)
-    imported(two, [header, *reversed(lines)])
-    assert exported(two) == [header, *lines]
+    add_rows_with_history(one)
+    header, *lines = export_lines(one)
+    import_exported(two, [header, *reversed(lines)])
+    assert export_lines(two) == [header, *lines]
 
 
 _text = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "Zs", "So")), min_size=1, max_size=30).filter(
@@ -368,16 +368,16 @@ _known = st.one_of(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_known, max_size=8, unique_by=lambda row: row.ref))
-def test_whatever_is_known_the_round_trip_keeps_it(known: list[Knowledge]) -> None:
+def test_random_rows_round_trip(known: list[Knowledge]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        one, two, three = (opened(Path(folder) / f"{number}.db") for number in range(3))
+        one, two, three = (open_store(Path(folder) / f"{number}.db") for number in range(3))
         put(one, *known) if known else None
         assert rows(one) == {row.ref: row for row in known}
-        lines = exported(one)
-        imported(two, lines)
-        assert exported(two) == lines
+        lines = export_lines(one)
+        import_exported(two, lines)
+        assert export_lines(two) == lines
         copy(one, three)
-        assert exported(three) == lines
+        assert export_lines(three) == lines
         for store in (one, two, three):
             store.close()
 
@@ -385,72 +385,72 @@ def test_whatever_is_known_the_round_trip_keeps_it(known: list[Knowledge]) -> No
 # ── copies ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_copy_has_the_same_rows(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_has_the_same_rows(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer_copy, "BATCH", 2)
     one, two = make(), make()
-    memory = know(one)
-    told = copy(one, two)
-    assert (told.memories, told.knowledge) == (2, 6)
+    memory = add_rows_with_history(one)
+    report = copy(one, two)
+    assert (report.memories, report.knowledge) == (2, 6)
     assert rows(two) == rows(one)
-    assert exported(two) == exported(one)
+    assert export_lines(two) == export_lines(one)
     assert [row.memory for row in two.domain.stated_by([memory]) if isinstance(row, Claim)] == [memory]
     assert two.domain.naming(["btc"]) == one.domain.naming(["btc"])
 
 
-def test_back_again(make: Make) -> None:
+def test_copy_in_the_other_direction(make: Make) -> None:
     first, second = make(), make()
-    know(second)
-    copy(second, first)  # into the server, where the first is one
-    assert exported(first) == exported(second)
+    add_rows_with_history(second)
+    copy(second, first)  # into PostgreSQL if the first store is one
+    assert export_lines(first) == export_lines(second)
 
 
-def test_a_copy_is_brought_up_to_date(make: Make) -> None:
+def test_copy_is_updated(make: Make) -> None:
     one, two = make(), make()
-    know(one)
+    add_rows_with_history(one)
     first = copy(one, two)
-    put(one, flag(99, visibility="global"), PurgeRow("correlations", "btc.leads.eth"), Pattern(pattern="New"))
-    again = copy(one, two)
-    assert again.digest != first.digest
+    put(one, threshold(99, visibility="global"), PurgeRow("correlations", "btc.leads.eth"), Pattern(pattern="New"))
+    repeated = copy(one, two)
+    assert repeated.digest != first.digest
     assert rows(two) == rows(one)
     assert "btc leads eth" not in repr([two.changeset(changeset.id) for changeset in two.changesets(100)]).lower()
-    assert copy(one, two).digest == again.digest
+    assert copy(one, two).digest == repeated.digest
 
 
-def test_a_copy_that_is_up_to_date_writes_nothing(make: Make) -> None:
+def test_up_to_date_copy_writes_nothing(make: Make) -> None:
     one, two = make(), make()
-    know(one)
+    add_rows_with_history(one)
     copy(one, two)
     changes = len(two.changesets(100))
     copy(one, two)
     assert len(two.changesets(100)) == changes
 
 
-def test_a_store_that_knows_something_of_its_own_is_no_place_for_a_copy(make: Make) -> None:
+def test_target_with_its_own_rows_is_rejected(make: Make) -> None:
     one, two = make(), make()
-    know(one)
-    put(two, flag(source="MSFT"))
-    before = exported(two)
+    add_rows_with_history(one)
+    put(two, threshold(source="MSFT"))
+    before = export_lines(two)
     with pytest.raises(Conflict, match="of its own"):
         copy(one, two)
-    assert exported(two) == before
+    assert export_lines(two) == before
 
 
-def test_a_copy_whose_rows_were_changed_was_used(make: Make) -> None:
+def test_copy_with_changed_rows_is_rejected(make: Make) -> None:
     one, two = make(), make()
-    know(one)
+    add_rows_with_history(one)
     copy(one, two)
-    put(two, flag(source="MSFT"))
+    put(two, threshold(source="MSFT"))
     with pytest.raises(Conflict, match="was changed after"):
         copy(one, two)
 
 
-def test_a_row_that_differs_is_found_when_everything_is_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verification_detects_a_different_row(monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = MemoryStore(FixedClock()), MemoryStore(FixedClock())
-    know(one)
+    add_rows_with_history(one)
     real = two.apply
 
     def lossy(*given: Any, knowledge: Any = (), **how: Any) -> Changeset:
-        some = [replace(each, row=replace(each.row, place="")) for each in knowledge]
+        some = [replace(item, row=replace(item.row, place="")) for item in knowledge]
         return real(*given, knowledge=some, **how)
 
     monkeypatch.setattr(two, "apply", lossy)
@@ -458,12 +458,12 @@ def test_a_row_that_differs_is_found_when_everything_is_read_back(monkeypatch: p
         copy(one, two)
 
 
-def test_an_import_into_a_store_that_knows_rows_leaves_its_name(make: Make) -> None:
+def test_import_into_a_store_with_rows_keeps_its_identity(make: Make) -> None:
     one, two = make(), make()
-    know(one)
-    put(two, flag(source="MSFT"))
+    add_rows_with_history(one)
+    put(two, threshold(source="MSFT"))
     name = two.snapshots.identity()
-    imported(two, exported(one))
+    import_exported(two, export_lines(one))
     assert two.snapshots.identity() == name
     assert len(rows(two)) == 7
     assert len(everything(two)) == 2

@@ -1,4 +1,4 @@
-"""What is exported and imported is the same memories, byte for byte; what is undone was never there."""
+"""Export and import round trips, and undo without traces."""
 
 from __future__ import annotations
 
@@ -16,55 +16,61 @@ from cofio.ports import Store
 from cofio.testing import FixedClock, MemoryStore
 from cofio.transfer import export, importer
 from tests.stores.contract import EMBEDDER, add, apply, everything, undo, vector
-from tests.transfer.fixtures import SIGNATURE, exported, fill, histories, imported, opened
+from tests.transfer.fixtures import SIGNATURE, export_lines, fill, histories, import_exported, open_store
 
 Make = Callable[[], Store]
 
 
 @pytest.fixture(params=["sqlite", "memory"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
-    """New stores, as many as are wanted."""
-    made: list[Store] = []
+    """Return a factory of new stores."""
+    created: list[Store] = []
 
     def new() -> Store:
-        path = tmp_path / f"{len(made)}.db"
-        made.append(opened(path) if request.param == "sqlite" else MemoryStore(FixedClock()))
-        return made[-1]
+        path = tmp_path / f"{len(created)}.db"
+        created.append(open_store(path) if request.param == "sqlite" else MemoryStore(FixedClock()))
+        return created[-1]
 
     yield new
-    for each in made:
-        each.close()
+    for item in created:
+        item.close()
 
 
 @pytest.mark.parametrize("vectors", [False, True])
-def test_an_export_into_an_empty_store_is_exported_byte_for_byte(make: Make, vectors: bool) -> None:
+def test_import_into_an_empty_store_has_the_same_export(make: Make, vectors: bool) -> None:
     one, two = make(), make()
     fill(one)
-    lines = exported(one, vectors=vectors)
-    told = imported(two, lines)
-    assert (told.read, told.added, told.known, told.skipped, told.missing) == (len(lines) - 1, len(lines) - 1, 0, 0, 0)
-    assert exported(two, vectors=vectors) == lines
-    assert exported(two, vectors=True) == exported(one, vectors=True)  # what had no vector was embedded
+    lines = export_lines(one, vectors=vectors)
+    report = import_exported(two, lines)
+    assert (report.read, report.added, report.known, report.skipped, report.missing) == (
+        len(lines) - 1,
+        len(lines) - 1,
+        0,
+        0,
+        0,
+    )
+    assert export_lines(two, vectors=vectors) == lines
+    assert export_lines(two, vectors=True) == export_lines(one, vectors=True)  # missing vectors were computed
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories())
-def test_whatever_memories_there_are_the_round_trip_keeps_them(history: list[Adopt]) -> None:
+def test_random_memories_round_trip(history: list[Adopt]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        one, two = opened(Path(folder) / "one.db"), opened(Path(folder) / "two.db")
+        one, two = open_store(Path(folder) / "one.db"), open_store(Path(folder) / "two.db")
         one.apply(history, {}, by="test", why="")
-        lines = exported(one)
-        imported(two, lines)
-        assert exported(two) == lines
-        assert [Memory.from_dict(json.loads(line)) for line in lines[1:]] == [each.memory for each in history]
+        lines = export_lines(one)
+        import_exported(two, lines)
+        assert export_lines(two) == lines
+        assert [Memory.from_dict(json.loads(line)) for line in lines[1:]] == [item.memory for item in history]
         one.close()
         two.close()
 
 
-def test_a_line_has_every_field_of_the_memory_and_no_time_of_export(make: Make) -> None:
+def test_line_has_every_field_and_no_export_time(make: Make) -> None:
     store = make()
     fill(store)
-    header, *lines = map(json.loads, exported(store))
+    header, *lines = map(json.loads, export_lines(store))
     assert header == {
         "cofio": "export",
         "version": 1,
@@ -80,10 +86,10 @@ def test_a_line_has_every_field_of_the_memory_and_no_time_of_export(make: Make) 
         assert list(line) == list(wanted)
 
 
-def test_an_export_is_of_one_moment_whatever_is_written_meanwhile(make: Make) -> None:
+def test_export_is_a_snapshot(make: Make) -> None:
     store = make()
     fill(store)
-    before = exported(store)
+    before = export_lines(store)
     reading = export.export_lines(store)
     lines = [next(reading)]
     apply(store, Delete(everything(store)[0].id))
@@ -91,22 +97,22 @@ def test_an_export_is_of_one_moment_whatever_is_written_meanwhile(make: Make) ->
     assert lines + list(reading) == before
 
 
-def test_merging_and_pruning_undone_leave_the_export_as_it_was(make: Make) -> None:
+def test_undone_merges_and_deletions_leave_the_export_unchanged(make: Make) -> None:
     store = make()
     fill(store)
-    before = exported(store, vectors=True)
+    before = export_lines(store, vectors=True)
     live = [memory for memory in everything(store) if not memory.archived]
     merge = Merge((live[0].id, live[1].id), Fact(text="one for both"))
     first = store.apply([merge], {0: vector("one for both")}, by="test", why="consolidate")
     second = apply(store, *(Delete(memory.id, "unused") for memory in live[2:]))
     third = apply(store, Delete(first.changes[0].memory_id, "unused"))
-    assert exported(store, vectors=True) != before
+    assert export_lines(store, vectors=True) != before
     for changeset in (third, second, first):
         undo(store, changeset.id)
-    assert exported(store, vectors=True) == before
+    assert export_lines(store, vectors=True) == before
 
 
-def test_an_import_undone_leaves_the_export_as_it_was_and_redone_brings_it_back(
+def test_undone_import_leaves_the_export_unchanged_and_can_be_redone(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importer, "BATCH", 3)
@@ -114,55 +120,55 @@ def test_an_import_undone_leaves_the_export_as_it_was_and_redone_brings_it_back(
     fill(one)
     two.set_signature(SIGNATURE)
     add(two, "something of its own")
-    before = exported(two, vectors=True)
-    told = imported(two, exported(one))
-    assert told.changesets == 3
-    assert told.first is not None
+    before = export_lines(two, vectors=True)
+    report = import_exported(two, export_lines(one))
+    assert report.changesets == 3
+    assert report.first is not None
     with_it = [memory.text for memory in everything(two)]
     keeper = Keeper(two, EMBEDDER, FixedClock())
-    undone = keeper.undo(told.first)
-    assert exported(two, vectors=True) == before
-    assert len(two.snapshots.parts(undone.id)) == 3
-    keeper.undo(undone.id)
+    new_undo = keeper.undo(report.first)
+    assert export_lines(two, vectors=True) == before
+    assert len(two.snapshots.parts(new_undo.id)) == 3
+    keeper.undo(new_undo.id)
     assert [memory.text for memory in everything(two)] == with_it
     assert two.nearest(vector("Nobody needs this"), 1, Scope(include_archived=True))[0].score > 0.99
 
 
-def test_an_import_undone_can_be_imported_again(make: Make) -> None:
+def test_undone_import_can_be_repeated(make: Make) -> None:
     one, two = make(), make()
     fill(one)
-    lines = exported(one)
-    told = imported(two, lines)
+    lines = export_lines(one)
+    report = import_exported(two, lines)
     keeper = Keeper(two, EMBEDDER, FixedClock())
-    keeper.undo(told.first or 0)
+    keeper.undo(report.first or 0)
     assert everything(two) == []
-    imported(two, lines)
-    assert exported(two) == lines
+    import_exported(two, lines)
+    assert export_lines(two) == lines
 
 
-def test_what_was_purged_at_the_top_is_not_given_to_a_stranger_in_the_copy(make: Make) -> None:
+def test_highest_purged_id_is_not_reused_in_the_copy(make: Make) -> None:
     one, two = make(), make()
     old = add(one, "old")
-    heir = add(one, "new")
-    apply(one, Delete(old.id, into=heir.id))
-    apply(one, Purge(heir.id))
-    lines = exported(one)
-    imported(two, lines)
-    assert exported(two) == lines
-    assert add(two, "a stranger").id > heir.id
+    successor = add(one, "new")
+    apply(one, Delete(old.id, into=successor.id))
+    apply(one, Purge(successor.id))
+    lines = export_lines(one)
+    import_exported(two, lines)
+    assert export_lines(two) == lines
+    assert add(two, "a stranger").id > successor.id
 
 
-def test_an_import_into_a_store_that_never_held_any_is_undone_without_a_trace(make: Make) -> None:
+def test_undone_first_import_leaves_no_trace(make: Make) -> None:
     there, here = make(), make()
     add(there, "we use tabs")
     for vectors in (False, True):
         before = "".join(export.export_lines(here, vectors=vectors))
-        done = imported(here, exported(there))
+        report = import_exported(here, export_lines(there))
         assert "".join(export.export_lines(here, vectors=vectors)) != before
-        undo(here, done.first or 0)
+        undo(here, report.first or 0)
         assert "".join(export.export_lines(here, vectors=vectors)) == before
 
 
-def test_an_export_of_nothing_is_imported_as_nothing(make: Make) -> None:
-    done = imported(make(), exported(make()))
-    assert (done.read, done.added, done.first) == (0, 0, None)
+def test_empty_export_is_imported(make: Make) -> None:
+    report = import_exported(make(), export_lines(make()))
+    assert (report.read, report.added, report.first) == (0, 0, None)

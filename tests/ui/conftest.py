@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.http_api.caller import Caller
-from tests.http_api.conftest import afterwards, serve, served  # noqa: F401 - fixtures
+from tests.http_api.conftest import run_in_background, serve, shared_service  # noqa: F401 - fixtures
 from tests.ui import browser
 
 TIMEOUT = 30_000  # milliseconds; most steps take about ten, but the machine may be busy

@@ -52,7 +52,7 @@ def create_key(service: Caller, name: str = "root", **fields: Any) -> tuple[str,
     """Create a key; return its secret and a caller that uses it."""
     response = service.post("/keys", {"name": name, **(fields or {"role": "admin"})})
     assert response.status == 201
-    return response.json["secret"], service.having(response.json["secret"])
+    return response.json["secret"], service.with_key(response.json["secret"])
 
 
 def enter_key(page: Page, secret: str) -> None:
@@ -159,7 +159,7 @@ def test_first_key_closes_an_open_service_and_the_page_continues(service: Caller
     expect(page.get_by_role("button", name="Make a key")).to_be_visible()
     assert secret not in page.content()
     assert secret not in page.url
-    assert service.having(secret).get("/keys").status == 200
+    assert service.with_key(secret).get("/keys").status == 200
 
 
 def test_unused_first_key_leads_to_the_key_prompt(service: Caller, visit: Visitor) -> None:
@@ -228,7 +228,7 @@ def test_key_cancelled_after_the_request_is_shown(service: Caller, visit: Visito
     expect(page.get_by_role("dialog")).to_have_count(0)
     held_routes[0].continue_()
     dialog = page.get_by_role("dialog", name="The key of ci")
-    assert service.having(dialog.locator(".secret").inner_text()).get("/memories").status == 200
+    assert service.with_key(dialog.locator(".secret").inner_text()).get("/memories").status == 200
     assert len(root.get("/keys").json["keys"]) == 2
 
 
@@ -250,7 +250,7 @@ def test_key_is_created_with_limits_and_revoked_after_confirmation(service: Call
     form.get_by_label("Ends", exact=True).select_option("90")
     press(form, "Make the key")
     dialog = page.get_by_role("dialog", name="The key of ci")
-    key_caller = service.having(dialog.locator(".secret").inner_text())
+    key_caller = service.with_key(dialog.locator(".secret").inner_text())
     press(dialog, "Done")
     expect(page.locator(".notice")).to_contain_text("Made: ci.")
     [stored] = [entry for entry in root.get("/keys").json["keys"] if entry["name"] == "ci"]

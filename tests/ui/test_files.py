@@ -16,14 +16,14 @@ def text_of(name: str) -> str:
     return static_files()[name].content.decode()
 
 
-def test_ui_redirects_to_the_first_page(served: Caller) -> None:
-    response = served.get("/ui")
+def test_ui_redirects_to_the_first_page(shared_service: Caller) -> None:
+    response = shared_service.get("/ui")
     assert (response.status, response.headers["location"]) == (307, "ui/overview")
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_is_complete_and_links_to_all_others(served: Caller, name: str) -> None:
-    page = served.get(f"/ui/{name}")
+def test_every_page_is_complete_and_links_to_all_others(shared_service: Caller, name: str) -> None:
+    page = shared_service.get(f"/ui/{name}")
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert page.headers["content-security-policy"] == POLICY
     assert page.body == pages()[name].content
@@ -35,8 +35,8 @@ def test_every_page_is_complete_and_links_to_all_others(served: Caller, name: st
 
 
 @pytest.mark.parametrize("name", static_files())
-def test_every_file_has_its_type_and_the_policy(served: Caller, name: str) -> None:
-    response = served.get(f"/ui/{name}")
+def test_every_file_has_its_type_and_the_policy(shared_service: Caller, name: str) -> None:
+    response = shared_service.get(f"/ui/{name}")
     media_type = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[name.rpartition(".")[2]]
     assert (response.status, response.headers["content-type"]) == (200, f"{media_type}; charset=utf-8")
     assert response.headers["content-security-policy"] == POLICY
@@ -59,8 +59,8 @@ def test_policy_allows_only_own_resources() -> None:
     "name",
     ["", "nope.js", "__init__.py", "knowledge.html", "..%2Fapi%2Fdocs.css", "%2e%2e", "style.css/", "style.css%00"],
 )
-def test_unknown_files_are_not_served(served: Caller, name: str) -> None:
-    assert served.get(f"/ui/{name}").status == 404
+def test_unknown_files_are_not_served(shared_service: Caller, name: str) -> None:
+    assert shared_service.get(f"/ui/{name}").status == 404
 
 
 @pytest.mark.parametrize("name", PAGES)

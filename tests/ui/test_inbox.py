@@ -62,7 +62,7 @@ Open = Callable[..., Inbox]
 
 
 @pytest.fixture
-def inbox(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None], judge: LocalJudge) -> Iterator[Open]:
+def inbox(tmp_path: Path, run_in_background: Callable[[Callable[[], None]], None], judge: LocalJudge) -> Iterator[Open]:
     """Start a service with the judgement model, after preparing its keeper."""
     stack = ExitStack()
 
@@ -74,7 +74,7 @@ def inbox(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None], judg
         return Inbox(keeper, clock, stack.enter_context(serving(keeper)))
 
     yield make
-    afterwards(stack.close)
+    run_in_background(stack.close)
 
 
 def open_page(visit: Visitor, inbox_service: Inbox, fragment: str = "", **options: Any) -> Page:

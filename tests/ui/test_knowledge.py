@@ -455,7 +455,7 @@ def test_key_is_requested_and_kept_in_this_tab_only(serve: Callable[..., Caller]
 
 def test_read_key_is_offered_nothing_else(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="owner")
-    owner = service.having("owner")
+    owner = service.with_key("owner")
     put_row(owner, "thresholds", **VOLUME, visibility="global")
     secret = owner.post("/keys", {"name": "ann", "user": "ann", "role": "read"}).json["secret"]
     page = visit(service)

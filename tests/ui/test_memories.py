@@ -676,7 +676,7 @@ def test_new_memories_do_not_move_the_view(large_service: Caller, visit: Visitor
 def service_with_key(serve: Callable[..., Caller], role: str) -> tuple[Caller, str]:
     """Return a service with a key of this role for Ada, and its secret."""
     owner = serve(api_key="owner")
-    owner = owner.having("owner")
+    owner = owner.with_key("owner")
     add(owner, "The whole team deploys on weekdays.", visibility="global", kind="policy")
     add(owner, "Bob looks for another job.", user="bob")
     key = owner.post("/keys", {"name": "ada", "user": "ada", "role": role}).json
@@ -731,7 +731,7 @@ def test_write_key_sees_and_edits_its_own_memories(serve: Callable[..., Caller],
 
 def test_draft_is_removed_with_the_key(serve: Callable[..., Caller], visit: Visitor) -> None:
     owner, secret = service_with_key(serve, "write")
-    number = add(owner.having(secret), "Ada likes tea.")
+    number = add(owner.with_key(secret), "Ada likes tea.")
     page = visit(owner, f"/ui/memories#/{number}")
     enter_key(page, secret)
     press(page, "Edit")

@@ -374,7 +374,7 @@ def test_hidden_tab_closes_its_connection_and_catches_up(service: Caller, visit:
 
 def test_key_sees_its_own_figures_without_empty_boxes(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="owner")
-    owner = service.having("owner")
+    owner = service.with_key("owner")
     add(owner, "Bob has a secret plan.", user="bob")
     add(owner, "Ann prefers tabs.", user="ann", kind="preference")
     add(owner, "Everybody deploys on Fridays.", visibility="global", kind="policy")

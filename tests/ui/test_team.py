@@ -149,7 +149,7 @@ def test_empty_page_explains_itself_and_updates_live(service: Caller, visit: Vis
 
 def test_key_sees_its_own_team(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="owner")
-    owner = service.having("owner")
+    owner = service.with_key("owner")
     add_team_fact(owner, "Web deploys on Fridays.", team="web")
     add_team_fact(owner, "Data has a secret plan.", team="data")
     for role in ("read", "write"):
@@ -172,7 +172,7 @@ def test_key_sees_its_own_team(serve: Callable[..., Caller], visit: Visitor) -> 
 def test_revoked_key_is_reported_and_another_key_works(serve: Callable[..., Caller], visit: Visitor) -> None:
     visit.expected = {401}
     service = serve(api_key="owner")
-    owner = service.having("owner")
+    owner = service.with_key("owner")
     add_team_fact(owner, "Web deploys on Fridays.", team="web")
     key = owner.post("/keys", {"name": "ann", "user": "ann", "team": "web", "role": "read"}).json
     page = visit(service, "/ui/team")

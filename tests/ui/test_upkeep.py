@@ -70,7 +70,7 @@ Open = Callable[..., MaintenanceService]
 
 @pytest.fixture
 def start_service(
-    tmp_path: Path, afterwards: Callable[[Callable[[], None]], None], judge: LocalJudge
+    tmp_path: Path, run_in_background: Callable[[Callable[[], None]], None], judge: LocalJudge
 ) -> Iterator[Open]:
     """Start a service with the judgement model, after preparing its keeper."""
     stack = ExitStack()
@@ -88,7 +88,7 @@ def start_service(
         return MaintenanceService(keeper, clock, stack.enter_context(serving(keeper, **settings)))
 
     yield make
-    afterwards(stack.close)
+    run_in_background(stack.close)
 
 
 def open_page(visit: Visitor, service: MaintenanceService, fragment: str = "", **options: Any) -> Page:

@@ -126,8 +126,8 @@ class RecallService:
         rule = recall.start_rule(self._start_tokens, self._clock(), most)
         digests = set(given.values())
         entries = [
-            (memory, freshly)
-            for memory, freshly in recall.at_start(self._store, project, rule, self._staleness.check)
+            (memory, freshness)
+            for memory, freshness in recall.at_start(self._store, project, rule, self._staleness.check)
             if digest(memory.text) not in digests and not current.has(memory)
         ]
         block = recall.build_briefing(entries, briefing.START)
@@ -152,7 +152,7 @@ class RecallService:
         if briefing.is_trivial(prompt):
             return [], set()
         matches = mentions.find_mentions(prompt, self._store.domain, self._viewer, quantities)
-        sure = [match for match in matches if match.known.confidence >= recall.LEAST_SURE]
+        sure = [match for match in matches if match.claim.confidence >= recall.LEAST_SURE]
         return recall.new_exact_lines(context.briefing_lines(sure, self._clock), given)
 
     def recall_context(

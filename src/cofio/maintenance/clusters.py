@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from cofio.maintenance.duplicates import quality_key
 from cofio.models.memory import Candidate, Memory, Scope, audience
+from cofio.models.merge import quality_key
 from cofio.ports import MemoryQueries, MemoryReader, MemorySearch
 from cofio.text.code_literals import code_literals
 from cofio.text.duplicates import LONG, content_words

@@ -55,6 +55,7 @@ from cofio.models.memory import (
     same_place,
     to_utc_iso,
 )
+from cofio.models.merge import merge_fact
 from cofio.ports import LLM, Clock, Store
 from cofio.retrieval.hybrid import hits
 from cofio.retrieval.log import RetrievalLog
@@ -478,7 +479,7 @@ def _set_place(decision: Merge | Delete, memories: Mapping[int, Memory]) -> Merg
         raise InvalidInput(f"Memories {numbers} cannot be merged.", hint)
     if isinstance(decision, Delete):
         return decision
-    return replace(decision, fact=consolidate.fact(decision.fact.text, members))
+    return replace(decision, fact=merge_fact(decision.fact.text, members))
 
 
 def _list_ids(decision: Decision) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ LOOKED_THROUGH = 100  # newest memories of each group that are considered at the
 #: Function that returns the freshness of a memory.
 Fresh = Callable[[Memory], FreshnessResult]
 #: A memory and its freshness.
-Looked: TypeAlias = tuple[Memory, FreshnessResult]
+CheckedMemory: TypeAlias = tuple[Memory, FreshnessResult]
 _GONE = "vanished"
 
 _WHOLE = 150  # tokens of a prompt that is embedded as a whole (20 ms)
@@ -185,7 +185,9 @@ def start_rule(tokens: int, now: str, most: int | None = None) -> StartRule:
     return StartRule(tokens, now[:10], until.isoformat(), most)
 
 
-def at_start(store: MemoryQueries, project: str, rule: StartRule, fresh: Fresh = undecided_relevance) -> list[Looked]:
+def at_start(
+    store: MemoryQueries, project: str, rule: StartRule, fresh: Fresh = undecided_relevance
+) -> list[CheckedMemory]:
     """Return the memories for the start of a session in order, without those whose subject has vanished.
 
     Memories already given are included: a resumed session has them and must not receive others instead.
@@ -196,14 +198,14 @@ def at_start(store: MemoryQueries, project: str, rule: StartRule, fresh: Fresh =
         for memory in store.newest(Scope(visible_in=project, **group), LOOKED_THROUGH)
     }
 
-    looked: dict[int, Looked] = {}
+    checked: dict[int, CheckedMemory] = {}
 
     def finish(entry: BriefingEntry) -> BriefingLine | None:
-        memory, freshly = looked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
-        return None if freshly.state == _GONE else _build_line(memory, freshly)
+        memory, freshness = checked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
+        return None if freshness.state == _GONE else _build_line(memory, freshness)
 
     lines = select_start([_build_entry(memory) for memory in memories.values()], project, rule, finish)
-    return [looked[line.id] for line in lines]
+    return [checked[line.id] for line in lines]
 
 
 def _build_entry(memory: Memory) -> BriefingEntry:
@@ -232,9 +234,11 @@ def new_exact_lines(
     return selected, covered
 
 
-def build_briefing(memories: Sequence[Looked], heading: str, *, exactly: Sequence[BriefingLine] = ()) -> Briefing:
+def build_briefing(
+    memories: Sequence[CheckedMemory], heading: str, *, exactly: Sequence[BriefingLine] = ()
+) -> Briefing:
     """Render the block: domain knowledge, then these memories in order, with their freshness."""
-    text, ids = build_block([_build_line(memory, freshly) for memory, freshly in memories], heading, exactly)
+    text, ids = build_block([_build_line(memory, freshness) for memory, freshness in memories], heading, exactly)
     digests = {memory.id: digest(memory.text) for memory, _ in memories}
     digests.update((line.id, exact_digest(line)) for line in exactly)
     exact_texts = tuple(line.text for line in exactly if line.id in ids)
@@ -255,19 +259,19 @@ def build_episode_briefing(hits: Sequence[EpisodeHit], given: Mapping[int, str])
     return Briefing(text, {line_id: digests[line_id] for line_id in ids}, estimate_tokens(text))
 
 
-def take_first(memories: Sequence[Memory], most: int, fresh: Fresh = undecided_relevance) -> list[Looked]:
+def take_first(memories: Sequence[Memory], most: int, fresh: Fresh = undecided_relevance) -> list[CheckedMemory]:
     """Return the first memories with their freshness; those whose subject has vanished come last.
 
     Checks only as many as needed.
     """
-    firm: list[Looked] = []
-    gone: list[Looked] = []
+    firm: list[CheckedMemory] = []
+    stale: list[CheckedMemory] = []
     for memory in memories:
         if len(firm) == most:
             break
-        freshly = fresh(memory)
-        (gone if freshly.state == _GONE else firm).append((memory, freshly))
-    return (firm + gone)[:most]
+        freshness = fresh(memory)
+        (stale if freshness.state == _GONE else firm).append((memory, freshness))
+    return (firm + stale)[:most]
 
 
 def _build_line(memory: Memory, freshness: FreshnessResult) -> BriefingLine:

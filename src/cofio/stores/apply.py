@@ -28,7 +28,6 @@ from cofio.models.domain_knowledge import (
     is_same_row,
 )
 from cofio.models.memory import (
-    MAX_LABELS,
     Action,
     Add,
     Adopt,
@@ -48,6 +47,7 @@ from cofio.models.memory import (
     Viewer,
     apply_edit,
 )
+from cofio.models.merge import absorb
 from cofio.stores.row_mapping import journal_state
 
 _FACT_FIELDS = tuple(f.name for f in fields(Fact))
@@ -307,9 +307,8 @@ class MemoryUnit:
             raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Name another one.")
         successor = self._load_live(decision.into, decision.as_of)
         archived = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=successor.id)
-        tags = tuple(dict.fromkeys((*successor.tags, *before.tags)))[:MAX_LABELS]  # it was found by these
-        richer = replace(successor, occurrences=successor.occurrences + before.occurrences, tags=tags)
         changed = self._save("delete", before, archived, decision.reason)
+        richer = absorb(successor, [before])
         return [changed, self._save("noop", successor, richer, f"represents memory {before.id} too")]
 
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
@@ -318,9 +317,8 @@ class MemoryUnit:
         members = [self._load_live(memory_id, decision.as_of) for memory_id in dict.fromkeys(decision.ids)]
         added = self._insert(decision.fact, vector, decision.reason)
         successor = replace(
-            added.memory,
+            absorb(replace(added.memory, occurrences=0), members),
             pinned=any(member.pinned for member in members),
-            occurrences=sum(member.occurrences for member in members),
             retrieval_count=sum(member.retrieval_count for member in members),
             last_retrieved_at=max(
                 (member.last_retrieved_at for member in members if member.last_retrieved_at), default=None

@@ -1,4 +1,4 @@
-"""Stores of other tools, made again from what the tools themselves wrote (see samples/)."""
+"""Stores of other tools, rebuilt from what the tools wrote (see samples/)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAMPLES = Path(__file__).parent / "samples"
 
 
 def database(path: Path, *samples: str) -> Path:
-    """An SQLite file made from a sample's SQL."""
+    """Create an SQLite file from SQL samples."""
     db = sqlite3.connect(path)
     for sample in samples:
         db.executescript((SAMPLES / sample).read_text(encoding="utf-8"))
@@ -24,7 +24,7 @@ def database(path: Path, *samples: str) -> Path:
 
 
 def writers() -> list[str]:
-    """The versions of qdrant-client whose points there are."""
+    """Return the versions of qdrant-client with samples."""
     return list(json.loads((SAMPLES / "points.json").read_text()))
 
 
@@ -34,7 +34,7 @@ def points(writer: str) -> list[tuple[str, bytes]]:
 
 
 def qdrant(folder: Path, rows: list[tuple[str, bytes]], collection: str = "mem0") -> Path:
-    """A local Qdrant folder that holds these points."""
+    """Create a local Qdrant folder with these points."""
     inner = folder / "collection" / collection
     inner.mkdir(parents=True)
     (folder / "meta.json").write_text('{"collections": {}, "aliases": {}}')
@@ -47,17 +47,17 @@ def qdrant(folder: Path, rows: list[tuple[str, bytes]], collection: str = "mem0"
 
 
 def facts(name: str, path: Path) -> list[Fact]:
-    """All that the reader finds, when nothing is skipped."""
-    found = list(READERS[name].read(path))
-    assert [each for each in found if isinstance(each, SkippedEntry)] == []
-    return [each for each in found if isinstance(each, Fact)]
+    """Return all facts of the reader, expecting no skipped entries."""
+    results = list(READERS[name].read(path))
+    assert [item for item in results if isinstance(item, SkippedEntry)] == []
+    return [item for item in results if isinstance(item, Fact)]
 
 
 def skipped(name: str, path: Path) -> list[SkippedEntry]:
-    return [each for each in READERS[name].read(path) if isinstance(each, SkippedEntry)]
+    return [item for item in READERS[name].read(path) if isinstance(item, SkippedEntry)]
 
 
 def traces(folder: Path) -> dict[str, str]:
-    """Every file below the folder with a digest of what is in it."""
+    """Return a digest of every file below the folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

@@ -1,4 +1,4 @@
-"""mcp-memory-service and claude-mem, from what their own versions wrote; and SQLite files that mean harm."""
+"""Importing mcp-memory-service and claude-mem databases, and hostile SQLite files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ran(path: Path, script: str) -> Path:
 
 
 @pytest.mark.parametrize("sample", MCP)
-def test_memories_of_mcp_memory_service_become_facts(tmp_path: Path, sample: str) -> None:
+def test_mcp_memory_service_memories_become_facts(tmp_path: Path, sample: str) -> None:
     path = database(tmp_path / "sqlite_vec.db", sample)
     before = traces(tmp_path)
     assert sniff(path) == sniff(tmp_path) == "mcp-memory-service"
@@ -44,13 +44,13 @@ def test_memories_of_mcp_memory_service_become_facts(tmp_path: Path, sample: str
     assert traces(tmp_path) == before
 
 
-def test_the_deleted_and_the_superseded_are_left_out(tmp_path: Path) -> None:
+def test_deleted_and_superseded_memories_are_skipped(tmp_path: Path) -> None:
     path = database(tmp_path / "sqlite_vec.db", MCP[1])
     ran(path, "UPDATE memories SET superseded_by = 'bd5d' WHERE id = 1")
     assert [fact.text for fact in facts("mcp-memory-service", path)] == ["Tests run with make test", "No type, no tags"]
 
 
-def test_its_vectors_need_no_extension(tmp_path: Path) -> None:
+def test_vector_extension_is_not_required(tmp_path: Path) -> None:
     path = database(tmp_path / "sqlite_vec.db", MCP[1])
     ran(
         path,
@@ -61,7 +61,7 @@ def test_its_vectors_need_no_extension(tmp_path: Path) -> None:
     assert len(facts("mcp-memory-service", path)) == 3
 
 
-def test_odd_rows_are_read_as_far_as_they_can_be(tmp_path: Path) -> None:
+def test_invalid_rows_are_read_as_far_as_possible(tmp_path: Path) -> None:
     path = database(tmp_path / "sqlite_vec.db", MCP[0])
     ran(
         path,
@@ -72,20 +72,20 @@ def test_odd_rows_are_read_as_far_as_they_can_be(tmp_path: Path) -> None:
            INSERT INTO memories VALUES (13, 'd', replace(hex(zeroblob(300000)), '00', 'word '), '', '', '',
              1763370000, 0, '', '')""",
     )
-    found = {fact.origin: fact for fact in READERS["mcp-memory-service"].read(path) if hasattr(fact, "origin")}
-    preference = found["mcp-memory-service/a"]
+    results = {fact.origin: fact for fact in READERS["mcp-memory-service"].read(path) if hasattr(fact, "origin")}
+    preference = results["mcp-memory-service/a"]
     assert (preference.kind, preference.tags) == ("preference", ("x", "y"))
     assert preference.created_at == "2025-05-05T05:05:05.000000+00:00"
-    assert found["mcp-memory-service/c"].text == "ok�"
-    assert found["mcp-memory-service/c"].created_at == ""
-    assert found["mcp-memory-service/d"].metadata["cut_from"] > 65_536
-    assert [each.where for each in skipped("mcp-memory-service", path)] == ["mcp-memory-service/b"]
+    assert results["mcp-memory-service/c"].text == "ok�"
+    assert results["mcp-memory-service/c"].created_at == ""
+    assert results["mcp-memory-service/d"].metadata["cut_from"] > 65_536
+    assert [item.where for item in skipped("mcp-memory-service", path)] == ["mcp-memory-service/b"]
 
 
 # ── claude-mem ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_fact_of_an_observation_is_a_fact(tmp_path: Path) -> None:
+def test_each_observation_fact_becomes_a_fact(tmp_path: Path) -> None:
     path = database(tmp_path / "claude-mem.db", CLAUDE_MEM[1])
     assert sniff(path) == sniff(tmp_path) == "claude-mem"
     callback, cookie, redis, boot, state = facts("claude-mem", path)
@@ -109,12 +109,12 @@ def test_each_fact_of_an_observation_is_a_fact(tmp_path: Path) -> None:
     assert READERS["claude-mem"].count(path) == 5
 
 
-def test_where_a_project_lies_is_told_by_its_files(tmp_path: Path) -> None:
+def test_project_is_derived_from_file_paths(tmp_path: Path) -> None:
     path = database(tmp_path / "claude-mem.db", CLAUDE_MEM[0])
     assert {fact.project for fact in facts("claude-mem", path)} == {"/srv/shop"}
 
 
-def test_the_first_versions_are_read_too(tmp_path: Path) -> None:
+def test_first_versions_are_read(tmp_path: Path) -> None:
     path = database(tmp_path / "claude-mem.db", "claude-mem-old.sql")
     cart, build = facts("claude-mem", path)
     assert (cart.text, cart.session, cart.kind) == ("The cart is kept in local storage", "s-less-old", "learning")
@@ -122,10 +122,10 @@ def test_the_first_versions_are_read_too(tmp_path: Path) -> None:
     assert READERS["claude-mem"].count(path) == 2
 
 
-# ── files that are being written, damaged, or made to harm ────────────────────────────────────────────────────────────
+# ── files in use, damaged or hostile ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_waits_in_the_wal_is_read_and_nothing_is_left_beside_the_file(tmp_path: Path) -> None:
+def test_write_ahead_log_is_read_and_no_file_is_left(tmp_path: Path) -> None:
     path = database(tmp_path / "claude-mem.db", CLAUDE_MEM[0])
     db = sqlite3.connect(path)
     db.execute("PRAGMA journal_mode = WAL")
@@ -133,7 +133,7 @@ def test_what_waits_in_the_wal_is_read_and_nothing_is_left_beside_the_file(tmp_p
         db.execute("UPDATE observations SET facts = '[\"It waits in the log\"]' WHERE id = 1")
     alive = tmp_path / "alive"
     alive.mkdir()
-    for ending in ("", "-wal"):  # as a tool that was killed leaves them
+    for ending in ("", "-wal"):  # as left by a killed tool
         shutil.copyfile(f"{path}{ending}", alive / f"claude-mem.db{ending}")
     db.close()
     before = traces(alive)
@@ -141,17 +141,17 @@ def test_what_waits_in_the_wal_is_read_and_nothing_is_left_beside_the_file(tmp_p
     assert traces(alive) == before
 
 
-def test_a_file_in_wal_mode_that_nobody_uses_stays_alone(tmp_path: Path) -> None:
+def test_unused_wal_file_is_unchanged(tmp_path: Path) -> None:
     path = database(tmp_path / "claude-mem.db", CLAUDE_MEM[0])
     ran(path, "PRAGMA journal_mode = WAL")
     tmp_path.chmod(0o700)
     before = traces(tmp_path)
     reading = READERS["claude-mem"].read(path)
     next(reading)
-    assert traces(tmp_path) == before  # in the midst of it, too
+    assert traces(tmp_path) == before  # also during the read
 
 
-def test_the_tool_can_write_while_we_read(tmp_path: Path) -> None:
+def test_tool_can_write_during_the_import(tmp_path: Path) -> None:
     path = database(tmp_path / "sqlite_vec.db", MCP[0])
     reading = READERS["mcp-memory-service"].read(path)
     next(reading)
@@ -162,7 +162,7 @@ def test_the_tool_can_write_while_we_read(tmp_path: Path) -> None:
     assert len(list(reading)) == 2
 
 
-def test_copies_are_gone_when_the_reading_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_copies_are_removed_after_an_abort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = database(tmp_path / "claude-mem.db", CLAUDE_MEM[0])
     (tmp_path / "claude-mem.db-journal").write_bytes(b"waits")
     copies = tmp_path / "copies"
@@ -170,12 +170,12 @@ def test_copies_are_gone_when_the_reading_is_given_up(tmp_path: Path, monkeypatc
     monkeypatch.setattr(tempfile, "tempdir", str(copies))
     reading = READERS["claude-mem"].read(path)
     next(reading)
-    assert [each.name for folder in copies.iterdir() for each in folder.iterdir()]
+    assert [path.name for folder in copies.iterdir() for path in folder.iterdir()]
     reading.close()  # type: ignore[attr-defined]
     assert list(copies.iterdir()) == []
 
 
-def test_a_locked_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_file_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = database(tmp_path / "sqlite_vec.db", MCP[0])
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("BEGIN EXCLUSIVE")
@@ -186,7 +186,7 @@ def test_a_locked_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("name", ["mcp-memory-service", "claude-mem"])
-def test_what_is_no_such_database_is_said_to_be_none(tmp_path: Path, name: str) -> None:
+def test_other_database_is_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput, match="does not exist"):
         list(READERS[name].read(tmp_path / "missing.db"))
     encrypted = tmp_path / "encrypted.db"
@@ -217,13 +217,13 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
         ),
     ],
 )
-def test_a_view_that_poses_as_a_table_is_not_read(tmp_path: Path, name: str, view: str) -> None:
+def test_view_with_the_name_of_a_table_is_rejected(tmp_path: Path, name: str, view: str) -> None:
     path = ran(tmp_path / "posing.db", view)
     assert not READERS[name].fits(path)
     with pytest.raises(InvalidInput, match="not a database of"):
         list(READERS[name].read(path))
 
 
-def test_a_name_that_looks_like_an_option_is_only_a_name(tmp_path: Path) -> None:
+def test_file_name_like_an_option_is_a_file_name(tmp_path: Path) -> None:
     path = database(tmp_path / "a?mode=rwc&x=#%20.db", MCP[0])
     assert len(facts("mcp-memory-service", path)) == 3

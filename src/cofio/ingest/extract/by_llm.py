@@ -109,8 +109,8 @@ def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_
 
 
 def _fits(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> bool:
-    whole = _build_prompt(exchanges, background, _UNBOUNDED)
-    return len(whole) <= _compute_room(llm, _build_system(exchanges), exchanges)
+    prompt = _build_prompt(exchanges, background, _UNBOUNDED)
+    return len(prompt) <= _compute_room(llm, _build_system(exchanges), exchanges)
 
 
 def _call_model(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> Completion:
@@ -170,15 +170,15 @@ def _compute_room(llm: LLM, system: str, exchanges: Sequence[Exchange]) -> int:
 
 def _build_prompt(exchanges: Sequence[Exchange], background: Background, room: int) -> str:
     injected = [text for exchange in exchanges for text in exchange.injected]
-    known = _format_known((*background.memories, *injected), min(_KNOWN, room // 4))
+    known_block = _format_known((*background.memories, *injected), min(_KNOWN, room // 4))
     earlier = _format_earlier(background.earlier, min(_EARLIER, room // 8))
-    room_left = room - len(known) - len(earlier)
+    room_left = room - len(known_block) - len(earlier)
     transcript = "\n".join(
         _format_exchange(f"t{number}", exchange, room_left) for number, exchange in enumerate(exchanges, 1)
     )
     believed = f"{_BELIEVED} " if any(exchange.context == OBSERVATION for exchange in exchanges) else ""
     asks = f"{believed}Write down what lasts. Reply with the JSON object only."
-    return f"{known}{earlier}<transcript>\n{transcript}\n</transcript>\n\n{asks}"
+    return f"{known_block}{earlier}<transcript>\n{transcript}\n</transcript>\n\n{asks}"
 
 
 def _format_exchange(name: str, exchange: Exchange, room: int) -> str:

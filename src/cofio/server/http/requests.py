@@ -213,7 +213,7 @@ class RecallRequest(RequestModel):
 
 
 class SearchAllRequest(RequestModel, kw_only=True):
-    each: ClassVar[type[RequestModel]] = SearchRequest
+    entry_type: ClassVar[type[RequestModel]] = SearchRequest
     queries: Annotated[list[SearchRequest | str], Meta(min_length=1, max_length=MAX_QUERIES)]
 
     def as_queries(self) -> list[Query]:
@@ -251,7 +251,7 @@ class AddRequest(AddItemRequest):
 
 
 class AddAllRequest(RequestModel, kw_only=True):
-    each: ClassVar[type[RequestModel]] = AddItemRequest
+    entry_type: ClassVar[type[RequestModel]] = AddItemRequest
     memories: Annotated[list[AddItemRequest], Meta(min_length=1, max_length=MAX_MEMORIES)]
     deduplicate: Deduplicated = True
     why: Why = ""
@@ -347,7 +347,7 @@ class ApprovedDecision(RequestModel, kw_only=True, rename={"why": "reason"}):
 
 
 class ApproveRequest(RequestModel, kw_only=True):
-    each: ClassVar[type[RequestModel]] = ApprovedDecision
+    entry_type: ClassVar[type[RequestModel]] = ApprovedDecision
     chore: Annotated[str, doc("Chore that made the decisions.", PROPOSED)]
     as_of: Annotated[int, Meta(ge=0, description="The `as_of` of the dry run that returned them.")]
     decisions: Annotated[list[ApprovedDecision], Meta(min_length=1, max_length=MAX_MEMORIES)]

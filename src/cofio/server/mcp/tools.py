@@ -57,8 +57,9 @@ class Tool:
 
 
 def instructions() -> str:
-    """Return usage instructions for agents. Clients truncate them at 2 KB."""
-    return prompts.read("mcp")
+    """Return usage instructions for agents, with the tools that they do not mention. Clients truncate them at 2 KB."""
+    text = prompts.read("mcp")
+    return text + "".join(f"\n{tool.name}: {tool.says}" for tool in TOOLS if tool.name not in text)
 
 
 def find_tool(name: str) -> Tool:

@@ -89,11 +89,11 @@ def _store_exchange(
         with _reserve_model(state):
             result = state.keeper.learn(messages, dry_run=True, by=context.by, **about)
         return HandlerReply({"id": None, "new": False, "state": result.state, **result.as_dict()})
-    outcome = kept(state, messages, wait=request.wait, by=context.by, about=about)
+    outcome = store_capture(state, messages, wait=request.wait, by=context.by, about=about)
     return HandlerReply(_format_outcome(outcome), 200 if request.wait and outcome.state not in OPEN else 202)
 
 
-def kept(state: AppState, messages: Messages, *, wait: bool, by: str, about: Plain) -> CaptureStatus:
+def store_capture(state: AppState, messages: Messages, *, wait: bool, by: str, about: Plain) -> CaptureStatus:
     """Return the capture's outcome: learned from now with `wait`, else when it is due."""
     waits = wait and state.reading.acquire(blocking=False)
     try:

@@ -22,7 +22,7 @@ from cofio.server.http.audit import summarize_response
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.error_responses import redact_for_stranger
 from cofio.server.http.handlers.hooks import CALLED
-from cofio.server.http.handlers.ingest import kept
+from cofio.server.http.handlers.ingest import store_capture
 from cofio.server.http.responses import JSON, HandlerReply
 from cofio.server.mcp import SDK
 from cofio.server.mcp.caller import BY, KNOWN_AS, Caller, MemoriesLike, folder_or_name
@@ -129,4 +129,4 @@ class _LimitedMemories:
     def capture(
         self, messages: str, *, wait: bool = False, by: str = BY, **fields: Unpack[ExchangeKwargs]
     ) -> CaptureStatus:
-        return kept(self._state, messages, wait=wait, by=by, about=dict(fields))
+        return store_capture(self._state, messages, wait=wait, by=by, about=dict(fields))

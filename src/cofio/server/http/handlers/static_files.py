@@ -12,7 +12,7 @@ from cofio.server.ui import PAGES, POLICY, StaticFile, pages, static_files
 _FIRST = next(iter(PAGES))
 
 
-def first_page(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+def redirect_to_ui(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
     """Redirect to the first page, by a relative URL, so that it works behind a proxy's prefix."""
     return HandlerReply(b"", 307, media="text/html; charset=utf-8", headers={"Location": f"ui/{_FIRST}"})
 
