@@ -39,7 +39,7 @@ def test_up_status_and_down(shell: Shell) -> None:
     assert (state["pid"], state["url"], state["memories"]) == (up["pid"], up["url"], 0)
     repeated = shell.json("up")
     assert (repeated["started"], repeated["pid"]) == (False, up["pid"])
-    assert "up already" in shell("up").stderr
+    assert "already running" in shell("up").stderr
     assert shell.json("down") == {"stopped": True, "pid": up["pid"]}
     _wait_until(lambda: not _is_alive(up["pid"]))
     assert not (shell.home / "cofio.db.service").exists()

@@ -244,7 +244,7 @@ class ToolContract:
     def test_invalid_prompt_request_is_rejected(self, agent: Agent) -> None:
         assert "topic is empty" in agent.error_message(lambda: agent.prompt("what_do_we_know", topic=" "))
         assert "topic is empty" in agent.error_message(lambda: agent.prompt("what_do_we_know"))
-        assert "takes no colour" in agent.error_message(
+        assert "has no argument colour" in agent.error_message(
             lambda: agent.prompt("what_do_we_know", topic="x", colour="red")
         )
         assert "no prompt 'forget_it'" in agent.error_message(lambda: agent.prompt("forget_it"))

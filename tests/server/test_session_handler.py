@@ -463,7 +463,7 @@ def test_concurrent_duplicate_hooks_get_the_memory_once(handler: SessionHandler,
     for session in map(str, range(20)):
         start = make_event("SessionStart", session=session, source="startup")
         with ThreadPoolExecutor(4) as hooks:
-            told_twice = [hooks.submit(handler.attend, start, WEB) for _ in range(4)]
+            told_twice = [hooks.submit(handler.handle, start, WEB) for _ in range(4)]
         assert sum("Fly.io" in item.result() for item in told_twice) == 1
 
 
@@ -566,9 +566,9 @@ def test_prompt_reported_twice_concurrently_is_held(
 
     monkeypatch.setattr(keeper.services.captures, "release", release_together)
     with ThreadPoolExecutor(2) as hooks:
-        list(hooks.map(lambda _: handler.keep(prompt_event(DRIZZLE), WEB), range(2)))
+        list(hooks.map(lambda _: handler.capture(prompt_event(DRIZZLE), WEB), range(2)))
     assert keeper.services.captures.due() == []
-    handler.keep(stop_event("Noted."), WEB)
+    handler.capture(stop_event("Noted."), WEB)
     assert [item_messages(item) for item in keeper.items()] == [[("user", DRIZZLE), ("assistant", "Noted.")]]
 
 

@@ -459,7 +459,7 @@ class MemoryUnit:
         memory = self._rows.load(memory_id)
         if memory is None:
             raise NotFound(
-                f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the others."
+                f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the memories."
             )
         return memory
 

@@ -58,7 +58,7 @@ AnyChange = TypeVar("AnyChange", Change, KnowledgeChange)
 
 
 def no_memory(memory_id: int) -> NotFound:
-    return NotFound(f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the others.")
+    return NotFound(f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the memories.")
 
 
 def no_row(table: Table, key: str) -> NotFound:
