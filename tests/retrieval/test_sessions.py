@@ -181,7 +181,7 @@ def test_key_mark_is_hidden_and_cannot_be_forged(keeper: Keeper, store: Store) -
         forged = AgentSession(client=client, session="s1", user="ada", agent="codex", first_at="", last_at="")
         index = ScopedStore(store, EVE).episodes
         assert index.turns(forged, 9) == index.turns(forged, 9, viewer=ADA) == []
-        assert index.changesets(forged, 9) == index.given(forged) == []
+        assert index.changesets(forged, 9) == index.injected(forged) == []
     assert index.sessions(9, viewer=ADA) == eve.sessions()
 
 

@@ -146,11 +146,11 @@ def test_session_start_omits_vanished_memories_and_fills_up(keeper: Keeper, repo
 def test_change_does_not_cause_a_repeated_injection(keeper: Keeper, repo: Repository) -> None:
     add(keeper, repo, "The retry limit is in src/net.py.")
     request: dict[str, Any] = {"prompt": "where is the retry limit?", "project": str(repo.root)}
-    injected = keeper.recall(**request).given
+    injected = keeper.recall(**request).injected
     repo.write("src/net.py", "")
-    assert not keeper.recall(**request, given=injected)
+    assert not keeper.recall(**request, injected=injected)
     second = keeper.recall(**request)
-    assert second.given == injected
+    assert second.injected == injected
     assert keeper.recall(**request).text == second.text
 
 

@@ -118,7 +118,7 @@ def test_memories_from_before_projects_have_no_project(tmp_path: Path) -> None:
     assert store.get([8])[0].text == "the port is 8080"
     apply(store, Noop(7))
     assert add(store, "the zebra stays", project="/srv/web").id == 9
-    store.give("cc", "s", {7: "digest"})
+    store.mark_injected("cc", "s", {7: "digest"})
     store.close()
     assert_consistent(path)
 

@@ -66,7 +66,7 @@ class RecallService:
         prompt: str = "",
         *,
         project: str = "",
-        given: Mapping[int, str] = MappingProxyType({}),
+        injected: Mapping[int, str] = MappingProxyType({}),
         by: str = "library",
         k: int | None = None,
         client: str = "",
@@ -75,38 +75,38 @@ class RecallService:
     ) -> Briefing:
         """Return the context block for a session start (no prompt) or for a prompt. An empty briefing is falsy.
 
-        `given` is what the session already received (`Briefing.given` of earlier calls) and is left out. So are
+        `injected` is what the session already received (`Briefing.injected` of earlier calls) and is left out. So are
         memories learned in this `session` of this `client` from `since` on: the agent still has those words in its
         context.
         """
         check_author(by)
         current = CurrentSession(client, session, since)
         if not prompt:
-            return self._brief_start(project, given, current, k, by)
+            return self._brief_start(project, injected, current, k, by)
         most = check_int(recall.AT_PROMPT if k is None else k, "k", least=1, most=recall.MOST)
-        exactly, in_words = self._match_knowledge(prompt, given)
-        questions, spare = recall.questions(prompt), sum(memory_id > 0 for memory_id in given) + len(in_words)
+        exactly, in_words = self._match_knowledge(prompt, injected)
+        questions, spare = recall.questions(prompt), sum(memory_id > 0 for memory_id in injected) + len(in_words)
 
         def is_known(memory: Memory) -> bool:
             return memory.id in in_words or current.has(memory) or digest(memory.text) in texts
 
-        texts = set(given.values())
+        texts = set(injected.values())
         queries = self._relevance.queries(questions, Scope(visible_in=project), most, spare)
         hits = self._select_relevant(questions, self._search.run(queries), most, is_known)
-        memories = recall.not_yet_given([hit.memory for hit in hits], given)
+        memories = recall.not_yet_injected([hit.memory for hit in hits], injected)
         block = recall.build_briefing(
             recall.take_first(memories, most, self._staleness.check), briefing.PROMPT, exactly=exactly
         )
-        block = block or self._brief_episodes(questions, project, given, current)
+        block = block or self._brief_episodes(questions, project, injected, current)
         self._log.note(
-            [memory for memory in memories if memory.id in block.given], sanitize.redact(prompt[:_LOGGED]), by
+            [memory for memory in memories if memory.id in block.injected], sanitize.redact(prompt[:_LOGGED]), by
         )
         if not briefing.is_trivial(prompt):  # trivial prompts such as "yes" trigger no search
             self._log.inject(block, "prompt", by)
         return block
 
     def _brief_episodes(
-        self, questions: Sequence[str], project: str, given: Mapping[int, str], current: CurrentSession
+        self, questions: Sequence[str], project: str, injected: Mapping[int, str], current: CurrentSession
     ) -> Briefing:
         """Return passages of earlier sessions, if no memory matches and a passage clearly does."""
         scope, least = Scope(visible_in=project), recall.SAID_SCORE
@@ -116,15 +116,15 @@ class RecallService:
             for hit in self._episodes.find(Query(text=question, k=recall.SAID + 3, min_score=least, scope=scope))
             if not current.session or hit.passage.session != current.session
         ]
-        return recall.build_episode_briefing(hits, given)
+        return recall.build_episode_briefing(hits, injected)
 
     def _brief_start(
-        self, project: str, given: Mapping[int, str], current: CurrentSession, k: int | None, by: str
+        self, project: str, injected: Mapping[int, str], current: CurrentSession, k: int | None, by: str
     ) -> Briefing:
         """Return the block for a session start. Its memories do not count as retrievals: no query was made."""
         most = None if k is None else check_int(k, "k", least=1, most=recall.MOST)
         rule = recall.start_rule(self._start_tokens, self._clock(), most)
-        digests = set(given.values())
+        digests = set(injected.values())
         entries = [
             (memory, freshness)
             for memory, freshness in recall.at_start(self._store, project, rule, self._staleness.check)
@@ -147,13 +147,15 @@ class RecallService:
         order = hybrid.newer_first({memory_id: hit.score for memory_id, hit in hits.items()}, self._store)
         return [hits[memory_id] for memory_id in order]
 
-    def _match_knowledge(self, prompt: str, given: Mapping[int, str]) -> tuple[list[briefing.BriefingLine], set[int]]:
+    def _match_knowledge(
+        self, prompt: str, injected: Mapping[int, str]
+    ) -> tuple[list[briefing.BriefingLine], set[int]]:
         """Return new domain knowledge lines for what a prompt names, and the memories that would only repeat them."""
         if briefing.is_trivial(prompt):
             return [], set()
         matches = mentions.find_mentions(prompt, self._store.domain, self._viewer, quantities)
         sure = [match for match in matches if match.claim.confidence >= recall.LEAST_SURE]
-        return recall.new_exact_lines(context.briefing_lines(sure, self._clock), given)
+        return recall.new_exact_lines(context.briefing_lines(sure, self._clock), injected)
 
     def recall_context(
         self,

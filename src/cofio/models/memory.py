@@ -862,7 +862,7 @@ class Briefing:
     """
 
     text: str = ""
-    given: Mapping[int, str] = field(default_factory=dict)
+    injected: Mapping[int, str] = field(default_factory=dict)
     tokens: int = 0
     exact: tuple[str, ...] = ()
 
@@ -872,7 +872,7 @@ class Briefing:
     @property
     def ids(self) -> tuple[int, ...]:
         """Return the ids of the memories in it."""
-        return tuple(memory_id for memory_id in self.given if memory_id > 0)
+        return tuple(memory_id for memory_id in self.injected if memory_id > 0)
 
 
 class Candidate(NamedTuple):

@@ -169,9 +169,9 @@ def distinct(hits: Iterable[Hit], most: int) -> list[Hit]:
     return list(by_digest.values())[:most]
 
 
-def not_yet_given(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
+def not_yet_injected(memories: Iterable[Memory], injected: Mapping[int, str]) -> list[Memory]:
     """Return memories with distinct texts that the session was not given. An edited memory counts as new."""
-    digests = set(given.values())
+    digests = set(injected.values())
     fresh: dict[str, Memory] = {}
     for memory in memories:
         if (words := digest(memory.text)) not in digests:
@@ -214,7 +214,7 @@ def _build_entry(memory: Memory) -> BriefingEntry:
 
 
 def new_exact_lines(
-    lines: Sequence[tuple[BriefingLine, int | None]], given: Mapping[int, str]
+    lines: Sequence[tuple[BriefingLine, int | None]], injected: Mapping[int, str]
 ) -> tuple[list[BriefingLine], set[int]]:
     """Select domain knowledge lines that are new to the session, and the memories that these or earlier lines cover.
 
@@ -224,7 +224,7 @@ def new_exact_lines(
     selected: list[BriefingLine] = []
     covered: set[int] = set()
     for line, memory in lines:
-        new = is_new(line, given) and (bool(line.note) or memory not in given)
+        new = is_new(line, injected) and (bool(line.note) or memory not in injected)
         if new and len(selected) == EXACTLY:
             continue
         if new:
@@ -245,7 +245,7 @@ def build_briefing(
     return Briefing(text, {line_id: digests[line_id] for line_id in ids}, estimate_tokens(text), exact_texts)
 
 
-def build_episode_briefing(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing:
+def build_episode_briefing(hits: Sequence[EpisodeHit], injected: Mapping[int, str]) -> Briefing:
     """Render passages of earlier sessions, each with date and session."""
     best = {hit.episode: hit for hit in sorted(hits, key=lambda hit: hit.score)}
     lines = [
@@ -254,7 +254,7 @@ def build_episode_briefing(hits: Sequence[EpisodeHit], given: Mapping[int, str])
         )
         for hit in sorted(best.values(), key=lambda hit: -hit.score)
     ]
-    text, ids = build_block([line for line in lines if line.id not in given][:SAID], SAID_EARLIER)
+    text, ids = build_block([line for line in lines if line.id not in injected][:SAID], SAID_EARLIER)
     digests = {line.id: digest(line.text) for line in lines}
     return Briefing(text, {line_id: digests[line_id] for line_id in ids}, estimate_tokens(text))
 

@@ -71,7 +71,7 @@ class SessionService:
         session_turns = self._index.turns(session, turns)
         summaries = self._index.turns(session, turns, summaries=True)
         learned, changed = self._list_changes(self._index.changesets(session, changesets))
-        recalled = self._store.get(self._index.given(session)) if turns > 1 else []
+        recalled = self._store.get(self._index.injected(session)) if turns > 1 else []
         return SessionDetail(
             session=session,
             turns=tuple(sessions.turn_of(turn) for turn in session_turns),

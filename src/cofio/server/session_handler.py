@@ -235,9 +235,9 @@ class SessionHandler:
     def _record_injected(self, hook_event: Event, briefing: Briefing, began: float, state: _SessionState) -> None:
         """Record the briefing as injected, unless the hook has timed out. The reply does not wait for the write."""
         if briefing and hook_event.session and time.monotonic() - began < self._patience:
-            state.injected.update(briefing.given)
+            state.injected.update(briefing.injected)
             state.exact.update(dict.fromkeys(briefing.exact))
-            self._executor.submit(self._mark_injected, hook_event, dict(briefing.given), state.keeper)
+            self._executor.submit(self._mark_injected, hook_event, dict(briefing.injected), state.keeper)
 
     def _mark_injected(self, hook_event: Event, injected: dict[int, str], keeper: Keeper) -> None:
         try:
@@ -352,7 +352,7 @@ def _recall_briefing(prompt: str, hook_event: Event, project_name: str, state: _
     return state.keeper.recall(
         prompt,
         project=project_name,
-        given=state.injected,
+        injected=state.injected,
         by=hook_event.client,
         client=hook_event.client,
         session=hook_event.session,

@@ -211,7 +211,7 @@ class SqlEpisodes:
         numbers = [number for number, *teller in rows if _belongs_to_session(session, *teller)]
         return sorted(set(numbers[:limit]))
 
-    def given(self, session: AgentSession) -> list[int]:
+    def injected(self, session: AgentSession) -> list[int]:
         with self._reading() as queries:
             return queries.column("session_given", self._bind_session(queries, session, shared=False))
 

@@ -210,24 +210,26 @@ class SqlStore:
             rows = queries.all(name, {"limit": limit, "ids": queries.ids(among or ())}, columns=LISTED)
         return [to_memory(row) for row in rows]
 
-    def given(self, client: str, session: str) -> dict[int, str]:
+    def injected(self, client: str, session: str) -> dict[int, str]:
         with self._database.reading() as queries:
-            return dict(queries.all("given", {"client": client, "session": session}))
+            return dict(queries.all("injected", {"client": client, "session": session}))
 
-    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+    def mark_injected(self, client: str, session: str, injected: Mapping[int, str]) -> None:
         about = {"client": client, "session": session, "at": self._clock()}
-        ids = sorted(memory_id for memory_id in given if is_storable_int(memory_id))
+        ids = sorted(memory_id for memory_id in injected if is_storable_int(memory_id))
         if ids:
             with self._database.writing(BRIEFLY) as queries:  # these writes do not block
-                queries.many("give", [{**about, "id": memory_id, "digest": given[memory_id]} for memory_id in ids])
+                queries.many(
+                    "mark_injected", [{**about, "id": memory_id, "digest": injected[memory_id]} for memory_id in ids]
+                )
 
-    def forget_given(self, client: str, session: str) -> None:
+    def clear_injected(self, client: str, session: str) -> None:
         with self._database.writing() as queries:
-            queries.run("forget_given", {"client": client, "session": session})
+            queries.run("clear_injected", {"client": client, "session": session})
 
-    def forget_given_before(self, before: str) -> int:
+    def forget_injected_before(self, before: str) -> int:
         with self._database.writing() as queries:
-            return queries.count("forget_given_before", {"before": to_utc_iso(before)})
+            return queries.count("forget_injected_before", {"before": to_utc_iso(before)})
 
     def stats(self) -> dict[str, Any]:
         with self._database.reading() as queries:

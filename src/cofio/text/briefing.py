@@ -152,11 +152,11 @@ def exact_id(words: str, *, noted: bool) -> int:
     return -2 * (int(digest(words), 16) >> 13) - (2 if noted else 1)
 
 
-def is_new(line: BriefingLine, given: Mapping[int, str]) -> bool:
+def is_new(line: BriefingLine, injected: Mapping[int, str]) -> bool:
     """Return whether a domain knowledge line, or its note, has not been given yet."""
     if line.note:
-        return given.get(line.id) != exact_digest(line)
-    return line.id not in given and line.id - 1 not in given
+        return injected.get(line.id) != exact_digest(line)
+    return line.id not in injected and line.id - 1 not in injected
 
 
 def exact_digest(line: BriefingLine) -> str:

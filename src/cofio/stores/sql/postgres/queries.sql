@@ -379,18 +379,18 @@ SELECT tenant, 'tracked_since', at FROM (
 ) first
 ON CONFLICT (tenant, name) DO UPDATE SET value = excluded.value WHERE excluded.value < meta.value;
 
--- name: given
+-- name: injected
 SELECT memory_id, digest FROM given WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s;
 
--- name: give
+-- name: mark_injected
 INSERT INTO given (tenant, client, session, memory_id, digest, at)
 SELECT tenant, %(client)s, %(session)s, id, %(digest)s, %(at)s FROM memories WHERE tenant = %(tenant)s AND id = %(id)s
 ON CONFLICT (tenant, client, session, memory_id) DO UPDATE SET digest = excluded.digest, at = excluded.at;
 
--- name: forget_given
+-- name: clear_injected
 DELETE FROM given WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s;
 
--- name: forget_given_before
+-- name: forget_injected_before
 DELETE FROM given WHERE tenant = %(tenant)s AND at < %(before)s;
 
 -- name: stats

@@ -288,18 +288,18 @@ SELECT max(changeset_id) FROM changes WHERE memory_id = :id;
 -- name: forget_retrievals
 DELETE FROM retrievals WHERE at < :before;
 
--- name: given
+-- name: injected
 SELECT memory_id, digest FROM given WHERE client = :client AND session = :session;
 
--- name: give
+-- name: mark_injected
 INSERT INTO given (client, session, memory_id, digest, at)
 SELECT :client, :session, id, :digest, :at FROM memories WHERE id = :id
 ON CONFLICT (client, session, memory_id) DO UPDATE SET digest = excluded.digest, at = excluded.at;
 
--- name: forget_given
+-- name: clear_injected
 DELETE FROM given WHERE client = :client AND session = :session;
 
--- name: forget_given_before
+-- name: forget_injected_before
 DELETE FROM given WHERE at < :before;
 
 -- name: stats
