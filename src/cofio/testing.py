@@ -302,7 +302,7 @@ class MemoryStore:
             lineage |= linked
         changes = self._build_changes(entry for entry in self._tables.entries if entry.memory_id in lineage)
         if not changes:
-            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+            raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
@@ -339,7 +339,7 @@ class MemoryStore:
 
     def changeset(self, changeset_id: int) -> Changeset:
         if not 1 <= changeset_id <= len(self._tables.changesets):
-            raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+            raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
         entries = (entry for entry in self._tables.entries if entry.changeset == changeset_id)
         changeset = self._add_undo(self._tables.changesets[changeset_id - 1])
         knowledge = self._tables.known.of_changeset(changeset, self._tables.changesets)
@@ -450,7 +450,7 @@ class MemoryStore:
 
     def _inside(self, scope: Scope) -> list[Memory]:
         self._refuse_if_closed()
-        return [memory for memory in self._tables.memories.values() if _is_in_scope(memory, scope)]
+        return [memory for memory in self._tables.memories.values() if scope.contains(memory)]
 
     def _build_changes(self, entries: Iterable[JournalEntry]) -> list[Change]:
         changes = []
@@ -655,26 +655,6 @@ class _DictRowStorage:
 
 def _get_owner(memory: Memory) -> tuple[str, str]:
     return (memory.user, "") if memory.user else ("", memory.agent)
-
-
-def _is_in_scope(memory: Memory, scope: Scope) -> bool:
-    prefix = scope.source_prefix.rstrip("/")
-    return (
-        (scope.include_archived or not memory.archived)
-        and all(getattr(scope, name) in (None, getattr(memory, name)) for name in ("source", "project", "user", "team"))
-        and (scope.viewer is None or scope.viewer.sees(memory))
-        and (scope.visible_in is None or memory.project in (scope.visible_in, "") or memory.visibility == "global")
-        and (not prefix or memory.source == prefix or memory.source.startswith(prefix + "/"))
-        and all(
-            not getattr(scope, name) or getattr(memory, name) == getattr(scope, name)
-            for name in ("category", "kind", "method", "session", "agent")
-        )
-        and set(scope.tags) <= set(memory.tags)
-        and (not scope.visibility or memory.visibility in scope.visibility)
-        and (not scope.since or memory.created_at >= scope.since)
-        and (not scope.until or memory.created_at <= scope.until)
-        and (scope.pinned is None or memory.pinned == scope.pinned)
-    )
 
 
 def _count_words(memory: Memory) -> Counter[str]:

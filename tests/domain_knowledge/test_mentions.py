@@ -87,7 +87,7 @@ def test_name_is_found_in_any_case(name: str, prompt: str) -> None:
         ("ALL", "all of it"),
         ("US economy", "tell us everything"),
         ("7", "step 7 fails"),
-        ("a", "a question"),
+        ("a", "request"),
     ],
 )
 def test_common_word_is_not_a_mention(name: str, prompt: str) -> None:

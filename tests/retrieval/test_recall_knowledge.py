@@ -326,31 +326,31 @@ def make_event(name: str, turn: str = "p1", **fields: Any) -> Event:
 def test_prompt_that_names_a_source_gets_its_threshold_first(keeper: Keeper, session_handler: SessionHandler) -> None:
     put(keeper, VOLUME)
     keeper.add("AAPL reports its earnings on thursday")
-    first = session_handler.attend(
+    first = session_handler.handle(
         make_event("UserPromptSubmit", prompt="when does AAPL report earnings?"), "/home/ann/web"
     )
     assert next(line for line in first.splitlines() if line.startswith("- ")) == LINE
     assert "earnings on thursday" in first
-    second = session_handler.attend(make_event("UserPromptSubmit", "p2", prompt="and AAPL's volume?"), "/home/ann/web")
+    second = session_handler.handle(make_event("UserPromptSubmit", "p2", prompt="and AAPL's volume?"), "/home/ann/web")
     assert second == ""
-    third = session_handler.attend(make_event("UserPromptSubmit", "p3", prompt="AAPL volume is 6.2M"), "/home/ann/web")
+    third = session_handler.handle(make_event("UserPromptSubmit", "p3", prompt="AAPL volume is 6.2M"), "/home/ann/web")
     assert exact_lines(third) == [f"{LINE} (fires: 6200000)"]
 
 
 def test_line_is_injected_again_after_clear(keeper: Keeper, session_handler: SessionHandler) -> None:
     put(keeper, VOLUME)
     prompt_event = make_event("UserPromptSubmit", prompt="how is AAPL?")
-    assert session_handler.attend(prompt_event, "")
-    assert session_handler.attend(prompt_event, "") == ""
-    session_handler.attend(make_event("SessionStart", source="clear"), "")
-    assert exact_lines(session_handler.attend(prompt_event, "")) == [LINE]
+    assert session_handler.handle(prompt_event, "")
+    assert session_handler.handle(prompt_event, "") == ""
+    session_handler.handle(make_event("SessionStart", source="clear"), "")
+    assert exact_lines(session_handler.handle(prompt_event, "")) == [LINE]
 
 
 def test_echo_of_a_line_by_the_agent_is_not_learned(keeper: Keeper, session_handler: SessionHandler) -> None:
     rule = "We always flag AAPL when its volume doubles"
     put(keeper, Pattern(pattern=rule, source="AAPL", confidence=0.9))
-    assert rule in session_handler.attend(make_event("UserPromptSubmit", prompt="how is AAPL?"), "")
-    session_handler.attend(make_event("Stop", last_assistant_message=f"{rule}."), "")
+    assert rule in session_handler.handle(make_event("UserPromptSubmit", prompt="how is AAPL?"), "")
+    session_handler.handle(make_event("Stop", last_assistant_message=f"{rule}."), "")
     [item] = keeper.items()
     assert item.exchange
     assert rule in item.exchange.injected

@@ -59,7 +59,7 @@ class ProjectContract:
         memories = add_to_each_project(store)
         assert find_ids(store, Scope(project="")) == {memories["none"].id}
 
-    def test_seen_from_finds_own_unassigned_and_global_memories(self, store: Store) -> None:
+    def test_visible_in_finds_own_unassigned_and_global_memories(self, store: Store) -> None:
         memories = add_to_each_project(store)
         add(store, "red green blue", project=API, visibility="team")
         assert find_ids(store, Scope(visible_in=WEB)) == {

@@ -223,7 +223,7 @@ def test_item_processed_twice_is_settled_once(tmp_path: Path) -> None:
     (number,) = receive(first, "We use tabs")
     assert [item.id for item in second.inbox.due(1)] == [number]
     learn(first, number, "tabs")
-    with pytest.raises(Conflict, match="settled already"):
+    with pytest.raises(Conflict, match="already processed"):
         learn(second, number, "tabs")
     assert [memory.text for memory in everything(second)] == ["tabs"]
     first.close()

@@ -254,7 +254,7 @@ class Keeper:
     create_key = _delegate(lambda to: to.keys, KeyService.create_key)
     revoke_key = _delegate(lambda to: to.keys, KeyService.revoke_key)
     keys = _delegate(lambda to: to.keys, KeyService.keys)
-    deeds = _delegate(lambda to: to.keys, KeyService.deeds)
+    audit_entries = _delegate(lambda to: to.keys, KeyService.audit_entries)
 
     # ── transfer ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

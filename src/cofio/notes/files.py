@@ -54,9 +54,9 @@ def resolve_folder(folder: Path | str) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(f"{requested} cannot be read.", "Give the path of a folder.") from error
     if not path.is_dir():
-        raise InvalidInput(f"{requested} is not a folder.", "Give the folder that the notes are in.")
+        raise InvalidInput(f"{requested} is not a folder.", "Give the folder that contains the notes.")
     if path == Path(path.anchor):
-        raise InvalidInput(f"{requested} is the root of the file system.", "Give the folder that the notes are in.")
+        raise InvalidInput(f"{requested} is the root of the file system.", "Give the folder that contains the notes.")
     if not _fits(str(path)):
         raise InvalidInput(f"The path of {requested} is not valid UTF-8.", "Rename the folder.")
     return path

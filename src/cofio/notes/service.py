@@ -91,7 +91,7 @@ class NotesService:
             except (OSError, CofioError) as error:
                 self._writer.revert(done, by=by, why="its note could not be written")
                 if isinstance(error, FileExistsError):
-                    raise StoreError(f"The file {name} already exists.", "Try again for another name.") from error
+                    raise StoreError(f"The file {name} already exists.", "Try again: the next name differs.") from error
                 raise
         with suppress(OSError, StoreError):  # both exist; the next read of the folder matches them
             self._record(place, name, page.encode(), done.changes[0].memory_id)
@@ -166,7 +166,7 @@ class NotesService:
 
     def _folder(self) -> Path:
         if self._options.folder is None:
-            raise NotConfigured("No notes folder is configured.", "Give a Keeper a Notebook, or set COFIO_NOTES.")
+            raise NotConfigured("No notes folder is configured.", "Set COFIO_NOTES, or open the store with `notes`.")
         return self._options.folder
 
     def _label_folder(self, path: Path, label: str) -> FolderPath:
@@ -213,7 +213,9 @@ class NotesService:
 def _make_fact(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:
     """Return the fact of a flushed note. Raise InvalidInput for content that could not be read back from the file."""
     if "source" in about or "tags" in about:
-        raise InvalidInput("A note's source is its file.", "Omit the source, and pass tags as a separate list.")
+        raise InvalidInput(
+            "The source of a note is its file and cannot be set.", "Omit the source, and pass tags as a separate list."
+        )
     fact = as_fact(summary, {**about, "tags": tags, "source": source})
     if bad := next((tag for tag in fact.tags if "," in tag or "\n" in tag or "\r" in tag), None):
         raise InvalidInput(f"The tag {bad!r} contains a comma or a line break.", "Split it into several tags.")

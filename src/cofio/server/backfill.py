@@ -36,7 +36,6 @@ from cofio.transfer.importers.base import SkippedEntry, to_fact
 
 CLIENTS = ("claude-code", "codex")
 BATCH = 25  # captures delivered at a time; at most twice as many wait in the inbox
-SAMPLES = 5
 _BY = "backfill"
 _LOOK = 0.25  # seconds between two polls of the inbox
 _STALLED = 30.0  # seconds without progress after which the reason is reported

@@ -246,7 +246,7 @@ class ScopedStore(_Restricted):
     def history(self, memory_id: int) -> list[Change]:
         changes = self._read.changes(self._store.history(memory_id))
         if not any(change.memory_id == memory_id for change in changes):
-            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+            raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
@@ -337,7 +337,7 @@ class _ScopedInbox(_Restricted, Inbox):
     def item(self, item_id: int) -> Item:
         item = self._inbox.item(item_id)
         if not self._write.owns_item(item):
-            raise NotFound(f"There is no item {item_id} in the inbox.", "It may belong to another store.")
+            raise NotFound(f"There is no capture {item_id}.", "It may belong to another store.")
         return self._write.to_delivered(item)
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:

@@ -161,7 +161,7 @@ class SqlStore:
         with self._database.reading() as queries:
             changes = _read_changes(queries, "changes_of_lineage", memory_id)
         if not changes:
-            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+            raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
@@ -172,7 +172,7 @@ class SqlStore:
         with self._database.reading() as queries:
             row = queries.one("get_changeset", {"id": changeset_id}) if is_storable_int(changeset_id) else None
             if row is None:
-                raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+                raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
             rows = of_changeset(queries, changeset_id)
             return to_changeset(row, _read_changes(queries, "changes_of_changeset", changeset_id), rows)
 

@@ -47,7 +47,7 @@ def of_body(body: bytes, content_type: str, schema: type[_Schema]) -> _Schema:
     except UnicodeDecodeError as error:
         raise InvalidInput("The body is not UTF-8.", "Send JSON in UTF-8.") from error
     except RecursionError as error:
-        raise InvalidInput("The body is nested too deeply.", "Send a flatter object.") from error
+        raise InvalidInput("The body is nested too deeply.", "Reduce the nesting.") from error
 
 
 def of_query(query: bytes, schema: type[_Schema]) -> _Schema:
@@ -94,7 +94,7 @@ def _build_empty(schema: type[_Schema]) -> _Schema:
 def _invalid_json(error: msgspec.DecodeError, body: bytes) -> InvalidInput:
     if _LONE_SURROGATE.search(body) and ("surrogate" in str(error) or "truncated" in str(error)):
         hint = "Escapes from \\ud800 to \\udfff come in pairs; send well-formed Unicode."
-        return InvalidInput("The body contains half of a surrogate pair, or ends too early.", hint)
+        return InvalidInput("The body contains an unpaired surrogate, or is truncated.", hint)
     message = str(error).removeprefix("JSON is malformed: ")
     return InvalidInput(f"The body is not JSON: {message[:1].lower()}{message[1:]}.", "Send a JSON object.")
 
@@ -106,7 +106,7 @@ def _invalid_field(error: msgspec.ValidationError, schema: type[RequestModel]) -
     schema = getattr(schema, "entry_type", schema) if "[" in place else schema
     if match := re.search(r"(unknown|missing required) field `(.*)`", problem, re.DOTALL):
         wrong = "is not known" if match[1] == "unknown" else "is missing"
-        return InvalidInput(f"{where} field `{match[2]}` {wrong}.", f"There are: {_fields(schema)}.")
+        return InvalidInput(f"{where} field `{match[2]}` {wrong}.", f"Give one of: {_fields(schema)}.")
     if not place:
         return InvalidInput(f"The body is invalid: {_lower(problem)}.", f"Send an object with: {_fields(schema)}.")
     hint = "Omit what you do not want to set." if "got `null`" in problem else "GET /docs shows the fields."

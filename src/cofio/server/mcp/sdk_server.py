@@ -47,7 +47,7 @@ from cofio.version import __version__
 
 _AT_ONCE = 8  # concurrent calls; others wait
 _THEIRS = (InvalidInput, NotFound, Conflict)  # errors caused by the request
-_WRONG = "Something went wrong inside cofio.", "See its log."
+_WRONG = "An internal error occurred in cofio.", "See its log."
 _Context = ServerRequestContext[Any]
 _Told = TypeVar("_Told")
 _log = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ def _convert_errors(ask: Callable[..., _Told], *args: Any) -> _Told:
         code = INVALID_PARAMS if isinstance(error, _THEIRS) else INTERNAL_ERROR
         raise MCPError(code, shorten(str(error))) from error
     except Exception as error:
-        _log.exception("%s failed", getattr(ask, "__name__", "a question"))
+        _log.exception("%s failed", getattr(ask, "__name__", "request"))
         raise MCPError(INTERNAL_ERROR, " ".join(_WRONG)) from error
 
 

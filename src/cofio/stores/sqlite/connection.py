@@ -135,7 +135,7 @@ class StoreFile:
     def _turn(self, patience: float) -> Iterator[None]:
         """Hold the process's write lock, and wait as long for locks of other processes."""
         if not self._lock.acquire(timeout=patience):
-            raise StoreBusy(f"{self.path} is being written.", f"{_UNCHANGED} Try again in a moment.")
+            raise StoreBusy(f"{self.path} is locked by another writer.", f"{_UNCHANGED} Try again in a moment.")
         try:
             self._writer.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
             yield
@@ -196,7 +196,7 @@ class StoreFile:
         finally:
             self._writer.execute("COMMIT")
         if owner != APPLICATION_ID and not empty:
-            raise StoreCorrupt(f"{self.path} is an SQLite file, but not one of cofio's.", "Name another file.")
+            raise StoreCorrupt(f"{self.path} is an SQLite file, but not a cofio store.", "Name another file.")
         if version > _NEWEST:
             hint = "Upgrade cofio (pip install --upgrade cofio); the file was left as it is."
             raise StoreTooNew(f"{self.path} was written by a newer cofio (schema {version}, known {_NEWEST}).", hint)

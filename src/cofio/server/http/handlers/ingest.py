@@ -40,7 +40,7 @@ def extract(state: AppState, request: requests.ExtractRequest, context: RequestC
 def job(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
     item = state.keeper.item(context.id)
     if item.task != "extract":
-        raise NotFound(f"There is no job {context.id}.", "GET /inbox/ID shows a capture.")
+        raise NotFound(f"There is no extraction job {context.id}.", "Give the id that POST /memory/extract returned.")
     return {
         "job": item.id,
         "state": item.state,

@@ -122,7 +122,7 @@ def update(state: AppState, request: requests.EditRequest, context: RequestConte
 def delete(state: AppState, request: requests.DeleteRequest, context: RequestContext) -> Plain:
     if request.purge:
         with suppress(CofioError):  # a purge is not delayed
-            state.attendant.fetch()  # pending spool entries could bring it back; in the inbox they are erased too
+            state.sessions.import_spool()  # pending spool entries could bring it back; in the inbox they are erased too
     remove = state.keeper.purge if request.purge else state.keeper.delete
     change = remove(context.id, by=context.by, why=request.reason())
     return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}

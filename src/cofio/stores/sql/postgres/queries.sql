@@ -816,18 +816,18 @@ UPDATE keys SET revoked_at = %(at)s WHERE tenant = %(tenant)s AND id = %(id)s AN
 UPDATE keys SET last_used_at = %(at)s
 WHERE tenant = %(tenant)s AND id = %(id)s AND (last_used_at IS NULL OR last_used_at < %(at)s);
 
--- name: log_deed
+-- name: log_entry
 INSERT INTO deeds (tenant, at, act, outcome, key_id, name, what, address)
 VALUES (%(tenant)s, %(at)s, %(act)s, %(outcome)s, %(key)s, %(name)s, %(what)s, %(address)s);
 
--- name: newest_deeds
+-- name: newest_entries
 SELECT {columns} FROM deeds WHERE tenant = %(tenant)s AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
 
--- name: newest_deeds_of
+-- name: newest_entries_of
 SELECT {columns} FROM deeds WHERE tenant = %(tenant)s AND key_id = %(key)s AND id < %(after)s
 ORDER BY id DESC LIMIT %(limit)s;
 
--- name: forget_deeds
+-- name: forget_entries
 DELETE FROM deeds WHERE tenant = %(tenant)s AND at < %(before)s;
 
 -- ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────────
