@@ -70,7 +70,7 @@ PNPM = "We switched from npm to pnpm."
 
 def test_observation_is_learned_for_the_team_once(cofio: InProcessCli) -> None:
     texts = ("ingest", "-", "--observed", "--intent", "How do we install?", "--session", "activity-7")
-    assert cofio.json(*texts, "--dry-run", says=PNPM)["actions"][0]["text"] == "Team switched from npm to pnpm"
+    assert cofio.json(*texts, "--dry-run", input_text=PNPM)["actions"][0]["text"] == "Team switched from npm to pnpm"
     assert cofio.json("list")["total"] == 0
     output = cofio.json(*texts, "--dialogue", "d1", "--team", "web", input_text=PNPM)
     assert [action["action"] for action in output["actions"]] == ["add"]

@@ -43,8 +43,8 @@ def call_tool(open_keeper: OpenMemories) -> CallTool:
     """Return a function that calls a tool, for example `call_tool("memory_search", query="…")`, by default in
     /home/ann/web."""
 
-    def call(name: str, *, project: str = "/home/ann/web", client: str = "claude-code", **arguments: Any) -> ToolResult:
-        return answer(name, arguments, Caller(project, client), open_keeper)
+    def call(name: str, *, folder: str = "/home/ann/web", client: str = "claude-code", **arguments: Any) -> ToolResult:
+        return answer(name, arguments, Caller(folder, client), open_keeper)
 
     return call
 

@@ -76,7 +76,7 @@ def search_texts(ask: CallTool, query: str, **options: Any) -> set[str]:
 @pytest.fixture
 def projects(call_tool: CallTool) -> None:
     call_tool("memory_add", text="The web deploys with Fly.io")
-    call_tool("memory_add", text="The shop deploys with Render", at="/home/ann/shop")
+    call_tool("memory_add", text="The shop deploys with Render", folder="/home/ann/shop")
     call_tool("memory_add", text="Nobody deploys on a Friday", project="")
 
 
