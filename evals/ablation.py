@@ -34,7 +34,7 @@ from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.evaluation.statements import states_fact
 from cofio.ingest.extract import by_judgement, patterns
 from cofio.ingest.reconcile import compare
-from cofio.judgement.model import LocalJudge
+from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.ports import Embedder
 from cofio.settings import Settings
 from evals.edits import edited

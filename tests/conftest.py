@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from cofio.core import Keeper
-from cofio.judgement.model import LocalJudge
+from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.providers.http import is_loopback
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder

@@ -9,7 +9,7 @@ from functools import cache
 from cofio.ingest.reconcile.compare import JudgedComparer
 from cofio.judgement.encoding import sentences_of
 from cofio.judgement.labels import RETRACTION
-from cofio.judgement.model import LocalJudge, read_card
+from cofio.judgement.onnx_classifier import LocalJudge, read_card
 from cofio.ports import Relation, Span
 
 

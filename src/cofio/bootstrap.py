@@ -114,7 +114,7 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Store:
     if scheme not in _STORES:
         schemes = ", ".join(f"{name}://" for name in _STORES)
         raise Misconfigured(
-            f"The store {settings.shown('store')!r} is not one that this cofio knows.", f"Known are: {schemes}."
+            f"The store {settings.shown('store')!r} is not a store URL that cofio supports.", f"Give one of: {schemes}."
         )
     return _STORES[scheme](settings, clock or now)
 
@@ -164,12 +164,12 @@ def _judge(settings: Settings) -> Judge | None:
     """Return the bundled judgement model; None where it is off, missing or damaged. Rules then judge."""
     if not settings.judge:
         return None
-    from cofio.judgement.model import LocalJudge
+    from cofio.judgement.onnx_classifier import LocalJudge
 
     try:
         return LocalJudge()
     except Misconfigured as error:
-        _log.warning("Judgement model disabled, rules judge: %s", error)
+        _log.warning("Judgement model disabled, rules are used instead: %s", error)
         return None
 
 

@@ -329,13 +329,13 @@ class Settings:
         if not separator:
             return _expand_path(self.store)
         if urls.is_server(self.store):
-            hint = "pg_dump and pg_restore back it up and restore it; `cofio export` and `cofio copy` work with it too."
-            raise Misconfigured(f"A server keeps {self.store_name}: it is not a file.", hint)
+            hint = "Use pg_dump and pg_restore, or `cofio export` and `cofio copy`."
+            raise Misconfigured(f"{self.store_name} is on a database server, not in a file.", hint)
         if scheme != "sqlite" or not rest.strip("/"):
-            message = f"The store {self.shown('store')!r} is not one that this cofio knows."
+            message = f"The store {self.shown('store')!r} is not a store URL that cofio supports."
             raise Misconfigured(message, "Give sqlite:///PATH, or postgresql://USER@HOST/DATABASE.")
         if rest.strip("/") == ":memory:":
-            raise Misconfigured("A store in memory forgets everything.", "Give sqlite:///PATH.")
+            raise Misconfigured("A store in memory is lost when the process ends.", "Give sqlite:///PATH.")
         path = re.sub("^/+", "/", rest)
         return _expand_path(path[1:] if path.startswith("/~") else path)
 
@@ -379,7 +379,9 @@ class Settings:
             elif label.strip() and path.strip():
                 labels[_expand_path(path.strip())] = label.strip()
             else:
-                raise Misconfigured(f"notes_folders names {entry!r}.", "Give PATH or NAME=PATH, with commas between.")
+                raise Misconfigured(
+                    f"notes_folders contains {entry!r}.", "Give PATH or NAME=PATH, separated by commas."
+                )
         return labels
 
     @property
@@ -426,7 +428,7 @@ def write(home: Path, name: str, value: str) -> Path:
     """Set one value in the home's config.toml, keep every other line, and return the path of the file."""
     options = {option.name: option for option in settable()}
     if name not in options or name == "home":
-        raise Misconfigured(f"There is no setting {name!r} for the file.", f"There are: {', '.join(options)}.")
+        raise Misconfigured(f"config.toml has no setting {name!r}.", f"Give one of: {', '.join(options)}.")
     new_line = line(name, _convert(name, value, type(options[name].default)))
     path = home / "config.toml"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -496,7 +498,9 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
         raise Misconfigured(f"{path} cannot be read: {error}.", "Repair the file, or move it away.") from error
     names = {option.name for option in settable()} - {"home"}
     if unknown := sorted(values.keys() - names):
-        raise Misconfigured(f"{path} sets {', '.join(unknown)}.", f"It may set: {', '.join(sorted(names))}.")
+        raise Misconfigured(
+            f"{path} has unknown settings: {', '.join(unknown)}.", f"Known settings: {', '.join(sorted(names))}."
+        )
     return values
 
 

@@ -302,7 +302,7 @@ class MemoryStore:
             lineage |= linked
         changes = self._build_changes(entry for entry in self._tables.entries if entry.memory_id in lineage)
         if not changes:
-            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+            raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
@@ -339,7 +339,7 @@ class MemoryStore:
 
     def changeset(self, changeset_id: int) -> Changeset:
         if not 1 <= changeset_id <= len(self._tables.changesets):
-            raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+            raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
         entries = (entry for entry in self._tables.entries if entry.changeset == changeset_id)
         changeset = self._add_undo(self._tables.changesets[changeset_id - 1])
         knowledge = self._tables.known.of_changeset(changeset, self._tables.changesets)
@@ -387,31 +387,35 @@ class MemoryStore:
             self._tables.said.vectors.clear()
             self._tables.entries = [replace(entry, vector=None) for entry in self._tables.entries]
 
-    def given(self, client: str, session: str) -> dict[int, str]:
+    def injected(self, client: str, session: str) -> dict[int, str]:
         self._refuse_if_closed()
-        digests = self._tables.given.items()
+        digests = self._tables.injected.items()
         return {memory_id: digest for (*whom, memory_id), (digest, _) in digests if whom == [client, session]}
 
-    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+    def mark_injected(self, client: str, session: str, injected: Mapping[int, str]) -> None:
         with self._lock:
             at = self._clock()
-            digests = {memory_id: digest for memory_id, digest in given.items() if memory_id in self._tables.memories}
-            self._tables.given.update(
+            digests = {
+                memory_id: digest for memory_id, digest in injected.items() if memory_id in self._tables.memories
+            }
+            self._tables.injected.update(
                 {(client, session, memory_id): (digest, at) for memory_id, digest in digests.items()}
             )
 
-    def forget_given(self, client: str, session: str) -> None:
+    def clear_injected(self, client: str, session: str) -> None:
         self._keep_given(lambda whom, _: whom[:2] != (client, session))
 
-    def forget_given_before(self, before: str) -> int:
+    def forget_injected_before(self, before: str) -> int:
         limit = to_utc_iso(before)
         return self._keep_given(lambda _, at: at >= limit)
 
     def _keep_given(self, is_kept: Callable[[tuple[str, str, int], str], bool]) -> int:
         with self._lock:
-            before = len(self._tables.given)
-            self._tables.given = {whom: entry for whom, entry in self._tables.given.items() if is_kept(whom, entry[1])}
-            return before - len(self._tables.given)
+            before = len(self._tables.injected)
+            self._tables.injected = {
+                whom: entry for whom, entry in self._tables.injected.items() if is_kept(whom, entry[1])
+            }
+            return before - len(self._tables.injected)
 
     def stats(self) -> dict[str, Any]:
         self._refuse_if_closed()
@@ -446,7 +450,7 @@ class MemoryStore:
 
     def _inside(self, scope: Scope) -> list[Memory]:
         self._refuse_if_closed()
-        return [memory for memory in self._tables.memories.values() if _is_in_scope(memory, scope)]
+        return [memory for memory in self._tables.memories.values() if scope.contains(memory)]
 
     def _build_changes(self, entries: Iterable[JournalEntry]) -> list[Change]:
         changes = []
@@ -540,7 +544,7 @@ class _DictRowStorage:
         self.changesets: list[Changeset] = []
         self.sightings: list[tuple[int, int, Occurrence]] = []  # (id of the change, id of the memory, occurrence)
         self.retrievals: list[Retrieval] = []
-        self.given: dict[tuple[str, str, int], tuple[str, str]] = {}
+        self.injected: dict[tuple[str, str, int], tuple[str, str]] = {}
         self.captures = InboxState()
         self.calls = Calls()
         self.known = FakeKnowledgeRows()
@@ -576,7 +580,7 @@ class _DictRowStorage:
         del self.memories[memory_id]
         self.vectors.pop(memory_id, None)
         self.sightings = [sighting for sighting in self.sightings if sighting[1] != memory_id]
-        self.given = {whom: entry for whom, entry in self.given.items() if whom[2] != memory_id}
+        self.injected = {whom: entry for whom, entry in self.injected.items() if whom[2] != memory_id}
 
     def vector(self, memory_id: int) -> bytes | None:
         return self.vectors.get(memory_id)
@@ -651,26 +655,6 @@ class _DictRowStorage:
 
 def _get_owner(memory: Memory) -> tuple[str, str]:
     return (memory.user, "") if memory.user else ("", memory.agent)
-
-
-def _is_in_scope(memory: Memory, scope: Scope) -> bool:
-    prefix = scope.source_prefix.rstrip("/")
-    return (
-        (scope.include_archived or not memory.archived)
-        and all(getattr(scope, name) in (None, getattr(memory, name)) for name in ("source", "project", "user", "team"))
-        and (scope.viewer is None or scope.viewer.sees(memory))
-        and (scope.visible_in is None or memory.project in (scope.visible_in, "") or memory.visibility == "global")
-        and (not prefix or memory.source == prefix or memory.source.startswith(prefix + "/"))
-        and all(
-            not getattr(scope, name) or getattr(memory, name) == getattr(scope, name)
-            for name in ("category", "kind", "method", "session", "agent")
-        )
-        and set(scope.tags) <= set(memory.tags)
-        and (not scope.visibility or memory.visibility in scope.visibility)
-        and (not scope.since or memory.created_at >= scope.since)
-        and (not scope.until or memory.created_at <= scope.until)
-        and (scope.pinned is None or memory.pinned == scope.pinned)
-    )
 
 
 def _count_words(memory: Memory) -> Counter[str]:

@@ -96,9 +96,9 @@ def test_add_jsonl_adds_facts_in_batches(cofio: InProcessCli, tmp_path: Path) ->
     ("line", "message"),
     [
         (b'{"text": ', "not JSON"),
-        (b'"a text"', "not an object"),
+        (b'"a text"', "not a JSON object"),
         (b'{"source": "x"}', "text is empty"),
-        (b'{"text": "x", "colour": "red"}', "has no colour"),
+        (b'{"text": "x", "colour": "red"}', "has no field colour"),
         (b'{"text": "x", "kind": "zebra"}', "zebra"),
         (b'{"text": "x", "tags": "one"}', "tags"),
         (b'{"text": "\xff"}', "not UTF-8"),
@@ -182,11 +182,11 @@ def test_search_without_results_exits_with_zero(cofio: InProcessCli) -> None:
 def test_search_reports_poor_matches(cofio: InProcessCli) -> None:
     cofio.lines("add", "The auth bug was a missing cookie flag")
     weak = cofio("search", "bananas")
-    assert "Nothing fits well" in weak.stderr
+    assert "No memory matches well" in weak.stderr
     assert "weak" in weak.stdout
     assert cofio.json("search", "bananas")["poor_match"] is True
     strong = cofio("search", "the auth bug was a missing cookie flag")
-    assert "Nothing fits well" not in strong.stderr
+    assert "No memory matches well" not in strong.stderr
     assert "strong" in strong.stdout
     assert cofio.json("search", "missing cookie flag")["results"][0]["strength"] == "strong"
 

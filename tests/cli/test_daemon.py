@@ -39,7 +39,7 @@ def test_up_status_and_down(shell: Shell) -> None:
     assert (state["pid"], state["url"], state["memories"]) == (up["pid"], up["url"], 0)
     repeated = shell.json("up")
     assert (repeated["started"], repeated["pid"]) == (False, up["pid"])
-    assert "up already" in shell("up").stderr
+    assert "already running" in shell("up").stderr
     assert shell.json("down") == {"stopped": True, "pid": up["pid"]}
     _wait_until(lambda: not _is_alive(up["pid"]))
     assert not (shell.home / "cofio.db.service").exists()
@@ -228,7 +228,7 @@ def test_service_of_another_host_is_not_signalled(settings: Settings) -> None:
 
 def test_lock_holder_without_pid_is_not_signalled(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemon, "_STOP_SECONDS", 0.3)
-    with _hold_lock(settings), pytest.raises(Unavailable, match="does not say by which process"):
+    with _hold_lock(settings), pytest.raises(Unavailable, match="locked by an unknown process"):
         daemon.down(settings)
 
 

@@ -48,7 +48,7 @@ def test_show_names_the_episode_of_a_memory(cli_with_episodes: InProcessCli) -> 
 
 
 def test_purge_asks_for_confirmation(cli_with_episodes: InProcessCli) -> None:
-    assert "Nothing was erased" in cli_with_episodes("episodes", "purge", "1", input_text="n\n").stderr
+    assert "Nothing was changed" in cli_with_episodes("episodes", "purge", "1", input_text="n\n").stderr
     assert cli_with_episodes.json("episodes", "purge", "1", "--yes") == {"id": 1, "action": "purge"}
     result = cli_with_episodes("episodes", "show", "1", "--json")
     assert result.exit_code == 1

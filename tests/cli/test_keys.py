@@ -116,8 +116,8 @@ def test_log_lists_audit_entries(cofio: InProcessCli) -> None:
         ["done", "", "cli", "key revoked", "key 1 (ci)", ""],
         ["done", "", "cli", "key created", "key 1 (ci), write", ""],
     ]
-    assert [deed["act"] for deed in cofio.json("keys", "log", "--limit", "1")["deeds"]] == ["key revoked"]
-    assert cofio.json("keys", "log", "--key", "ci")["deeds"] == []  # nothing was done with this key
+    assert [deed["act"] for deed in cofio.json("keys", "log", "--limit", "1")["entries"]] == ["key revoked"]
+    assert cofio.json("keys", "log", "--key", "ci")["entries"] == []  # nothing was done with this key
     assert cofio("keys", "log", "--key", "nobody").exit_code == 1
 
 
@@ -154,7 +154,7 @@ def test_keys_are_created_and_revoked_through_the_named_service(cofio: InProcess
     output = cofio.json("keys", "create", "ada", "--user", "ada", env=there)
     theirs = {"COFIO_URL": url, "COFIO_API_KEY": output["secret"]}
     assert cofio("add", "Ada likes tea", env=theirs).exit_code == 0
-    [line] = cofio.json("keys", "log", "--key", "ada", env=there)["deeds"]
+    [line] = cofio.json("keys", "log", "--key", "ada", env=there)["entries"]
     assert (line["act"], line["name"], line["address"]) == ("POST /memory/add-batch", "ada", "127.0.0.1")
     assert [key["name"] for key in cofio.json("keys", "list", env=there)["keys"]] == ["ada"]
     assert cofio.json("keys", "revoke", "ada", env=there)["revoked_at"] is not None
@@ -222,4 +222,4 @@ def test_local_owner_needs_no_key_for_key_commands(cofio: InProcessCli) -> None:
         with Client(url, output["secret"]) as client:
             assert client.health()["auth"] == "ok"
         cofio.json("keys", "revoke", "root")
-        assert [deed["act"] for deed in cofio.json("keys", "log")["deeds"]] == ["key revoked", "key created"]
+        assert [deed["act"] for deed in cofio.json("keys", "log")["entries"]] == ["key revoked", "key created"]

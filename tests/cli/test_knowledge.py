@@ -171,11 +171,11 @@ def test_show_prints_a_row_with_history(cli_with_knowledge: InProcessCli) -> Non
 def test_check_without_result_reports_other_units(cofio: InProcessCli) -> None:
     cofio.lines("knowledge", "threshold", "db", "lag", "above", "30s")
     check = ("knowledge", "check", "db")
-    assert cofio(*check, "lag", "20s").stderr == "No threshold fires: db/lag 20s.\n"
+    assert cofio(*check, "lag", "20s").stderr == "No threshold is crossed: db/lag 20s.\n"
     assert "db/lag: above 30s has another unit" in cofio(*check, "lag", "45000ms").stderr
     assert "No threshold exists for that metric" in cofio(*check, "lagg", "45s").stderr
     cofio.lines("knowledge", "threshold", "*", "lagg", "above", "60s")
-    assert cofio(*check, "lagg", "45s").stderr == "No threshold fires: db/lagg 45s.\n"
+    assert cofio(*check, "lagg", "45s").stderr == "No threshold is crossed: db/lagg 45s.\n"
 
 
 def test_unit_is_kept_until_changed(cofio: InProcessCli) -> None:
@@ -191,7 +191,7 @@ def test_check_prints_exceeded_thresholds(cli_with_knowledge: InProcessCli) -> N
     ]
     quiet = cli_with_knowledge("knowledge", "check", "AAPL", "volume", "4M")
     assert (quiet.exit_code, quiet.stdout) == (0, "")
-    assert "No threshold fires: AAPL/volume 4000000" in quiet.stderr
+    assert "No threshold is crossed: AAPL/volume 4000000" in quiet.stderr
     assert cli_with_knowledge.json("knowledge", "check", "AAPL", "volume", "4M") == {"firing": []}
 
 
@@ -250,7 +250,7 @@ def test_feedback_with_later_stays_pending(cli_with_knowledge: InProcessCli) -> 
     pending = cli_with_knowledge("knowledge", "feedback", "AAPL monday", "confirmed", "--about", REF, "--later")
     assert pending.stdout == ""
     assert "cofio knowledge process" in pending.stderr
-    assert split_columns(cli_with_knowledge.lines("knowledge", "list", "feedback"))[0][4] == "waits"
+    assert split_columns(cli_with_knowledge.lines("knowledge", "list", "feedback"))[0][4] == "pending"
     [[ref, *_]] = split_columns(cli_with_knowledge.lines("knowledge", "process"))
     assert ref == REF
     assert "no pending verdicts" in cli_with_knowledge("knowledge", "process").stderr

@@ -49,7 +49,7 @@ def test_llm_usage_shows_calls_and_limits(cofio: InProcessCli) -> None:
 
 
 def test_runs_are_listed(cofio: InProcessCli) -> None:
-    assert "No chore has run yet" in cofio("runs").stderr
+    assert "No maintenance has run yet" in cofio("runs").stderr
     cofio("add", "the port is 8080")
     cofio("consolidate", "--apply")
     assert "consolidate" in cofio("runs").stdout

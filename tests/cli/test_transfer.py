@@ -95,13 +95,13 @@ def test_jsonl_facts_are_imported_with_redacted_secrets(cofio: InProcessCli, tmp
 def test_unknown_field_is_named(cofio: InProcessCli, tmp_path: Path) -> None:
     file = tmp_path / "facts.jsonl"
     file.write_text('{"text": "we ship on mondays", "tag": "shipping"}\n')
-    assert "Line 1: A fact has no tag" in cofio("import", str(file)).stderr
+    assert "Line 1: A fact has no field tag" in cofio("import", str(file)).stderr
 
 
 def test_cofio_export_rejects_project_option(cofio: InProcessCli, other: InProcessCli, tmp_path: Path) -> None:
     file = tmp_path / "memories.jsonl"
     cofio.lines("export", str(file))
-    assert "Leave out: project" in other("import", str(file), "--project", "acme").stderr
+    assert "Omit: project" in other("import", str(file), "--project", "acme").stderr
 
 
 def test_import_detects_the_format(cofio: InProcessCli, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_invalid_copy_is_rejected_and_creates_nothing(cofio: InProcessCli, other
         "cannot be copied into itself": (here, f"sqlite://{here}"),
         "There is no store at": (str(tmp_path / "none.db"), str(tmp_path / "new.db")),
         "memories of its own": (here, taken),
-        "not one that this cofio knows": (here, "mysql://localhost/x"),
+        "not a store URL that cofio supports": (here, "mysql://localhost/x"),
     }
     for says, (source, target) in refused.items():
         result = cofio("copy", source, target)

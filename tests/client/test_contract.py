@@ -479,12 +479,12 @@ def keys_are_created_listed_and_revoked(memories: Memories) -> Any:
 def audit_log_is_listed(memories: Memories) -> Any:
     for name in ("one", "two", "three"):
         memories.create_key(Grant(name=name, user="ada"), by="tester")
-    newest = memories.deeds(limit=2)
+    newest = memories.audit_entries(limit=2)
     assert [item.what for item in newest] == ["key 3 (three), write", "key 2 (two), write"]
-    before = memories.deeds(after=newest[-1].id)
-    expect_error(InvalidInput, lambda: memories.deeds(limit=0))
+    before = memories.audit_entries(after=newest[-1].id)
+    expect_error(InvalidInput, lambda: memories.audit_entries(limit=0))
     result = [(item.act, item.what, item.outcome, item.id) for item in newest + before]
-    return [result, memories.deeds(key=1)]
+    return [result, memories.audit_entries(key=1)]
 
 
 # ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -45,7 +45,7 @@ def mentions_in(prompt: str, *rows: Claim) -> list[MentionedClaim]:
 
 
 def refs_in(prompt: str, *rows: Claim) -> list[str]:
-    return [mention.known.ref for mention in mentions_in(prompt, *rows)]
+    return [mention.claim.ref for mention in mentions_in(prompt, *rows)]
 
 
 # ── Names ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -87,7 +87,7 @@ def test_name_is_found_in_any_case(name: str, prompt: str) -> None:
         ("ALL", "all of it"),
         ("US economy", "tell us everything"),
         ("7", "step 7 fails"),
-        ("a", "a question"),
+        ("a", "request"),
     ],
 )
 def test_common_word_is_not_a_mention(name: str, prompt: str) -> None:
@@ -119,7 +119,7 @@ def test_correlation_reports_the_mentioned_sides() -> None:
     assert [mention.sides for mention in mentions_in("is COIN stock moving with btc?", row)] == [
         ("BTC price", "COIN stock")
     ]
-    assert [(mention.sides, mention.whole) for mention in mentions_in("what about COIN?", row)] == [
+    assert [(mention.sides, mention.is_complete) for mention in mentions_in("what about COIN?", row)] == [
         (("COIN stock",), False)
     ]
 
@@ -148,7 +148,7 @@ def test_viewer_gets_only_visible_rows() -> None:
     rows = [Pattern(pattern="ada's", source="AAPL", user="ada"), Pattern(pattern="bob's", source="AAPL", user="bob")]
     shared = Seasonal(pattern="all's", period="daily", source="AAPL", visibility="global")
     mentions = find_mentions("AAPL", tables_with(*rows, shared), Viewer(user="ada"))
-    assert sorted(mention.known.says for mention in mentions) == ["ada's", "all's (daily)"]
+    assert sorted(mention.claim.says for mention in mentions) == ["ada's", "all's (daily)"]
 
 
 def test_both_ends_of_a_long_prompt_are_searched() -> None:
@@ -163,7 +163,7 @@ def test_any_prompt_and_name_can_be_compared(prompt: str, source: str) -> None:
     if name and not any(0xD800 <= ord(character) <= 0xDFFF for character in name):
         row = threshold(name, "volume", 5)
         for mention in mentions_in(f"{prompt} {name} volume is 6 {prompt}", row):
-            assert mention.known.source == name  # type: ignore[attr-defined]
+            assert mention.claim.source == name  # type: ignore[attr-defined]
 
 
 # ── Values ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -224,7 +224,7 @@ def test_number_word_is_not_a_price() -> None:
 def test_values_of_several_sources_are_assigned_correctly() -> None:
     rows = [threshold("AAPL", "volume", 5e6), threshold("TSLA", "volume", 5e6), threshold("MSFT", "volume", 5e6)]
     mentions = mentions_in("AAPL volume is 6M, TSLA volume is 3M. MSFT volume is 9M.", *rows)
-    assert {mention.known.source: mention.fires and mention.fires.value for mention in mentions} == {  # type: ignore[attr-defined]
+    assert {mention.claim.source: mention.fires and mention.fires.value for mention in mentions} == {  # type: ignore[attr-defined]
         "AAPL": 6e6,
         "TSLA": None,
         "MSFT": 9e6,
@@ -254,5 +254,5 @@ def test_common_word_loads_only_names_that_start_with_it() -> None:
     ids_for = lambda *words: [row.id for row in domain.naming([name_prefix(words)])]  # noqa: E731
     assert len(domain.naming(["price"])) == 31
     assert (ids_for("price"), ids_for("web"), ids_for("web", "7")) == ([oil.id], [], [hosts[7].id])
-    assert [mention.known.id for mention in find_mentions("is web-7 up?", domain)] == [hosts[7].id]
+    assert [mention.claim.id for mention in find_mentions("is web-7 up?", domain)] == [hosts[7].id]
     assert [mention.sides for mention in find_mentions("what will the economy do?", domain)] == [("the economy",)]

@@ -440,7 +440,7 @@ def test_later_verdict_replaces_an_earlier_one(knowledge: KnowledgeBase, volume:
 def test_verdict_on_an_unknown_claim_is_rejected_without_changes(knowledge: KnowledgeBase, volume: str) -> None:
     with pytest.raises(NotFound, match="patterns/none"):
         knowledge.feedback("spike", "confirmed", about=[volume, "patterns/none"])
-    with pytest.raises(InvalidInput, match="names no claim"):
+    with pytest.raises(InvalidInput, match="is not a reference"):
         knowledge.feedback("spike", "confirmed", about=["feedback/spike"])
     assert belief(knowledge, volume) == (0.5, 0, 0)
     assert knowledge.list("feedback") == []
@@ -688,7 +688,7 @@ def test_viewer_cannot_remove_a_verdict_on_a_hidden_claim(keeper: Keeper) -> Non
     ada.feedback("dip", "confirmed", about=[ref], visibility="team", process=False)
     (dip, spike) = bob.list("feedback")
     assert bob.process_feedback() is None
-    with pytest.raises(Forbidden, match="may not see"):
+    with pytest.raises(Forbidden, match="may not read"):
         bob.delete("feedback", spike.id)
     assert belief(ada, ref) == (0.6, 1, 0)
     assert ada.process_feedback() is not None

@@ -52,12 +52,12 @@ def test_ollama_without_a_model_is_misconfigured(tmp_path: Path) -> None:
 
 
 def test_openai_without_a_key_is_misconfigured(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="needs a key"):
+    with pytest.raises(Misconfigured, match="needs an API key"):
         make("openai", home=tmp_path)
 
 
 def test_local_rejects_other_models_and_dimensions(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="one model"):
+    with pytest.raises(Misconfigured, match="no model"):
         make("local:minilm", home=tmp_path)
     with pytest.raises(Misconfigured, match="384"):
         make("local", home=tmp_path, dimension=768)

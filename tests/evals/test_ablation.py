@@ -10,7 +10,7 @@ import pytest
 from cofio import bootstrap
 from cofio.ingest.extract import by_judgement, patterns
 from cofio.ingest.reconcile import compare
-from cofio.judgement.model import LocalJudge
+from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 from evals import ablation

@@ -1,4 +1,4 @@
-"""What became of what was said, counted on sets small enough to count by hand; and what passes for a duplicate."""
+"""The decision evaluation: counts on small hand-made sets, and duplicate detection."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture(autouse=True)
 def judge(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a scripted judge in the place of the model: another port, another indentation, an end, a repetition."""
+    """Replace the model by a scripted judge: a new port, a new indentation, a retraction, a duplicate."""
     facts = {row["old"]: (0.95, "policy", "project") for row in MESSAGES[:1]}
     facts |= {row["new"]: (0.95, "policy", "project") for row in MESSAGES[:1]}
 
@@ -66,15 +66,15 @@ def write(tmp_path: Path, rows: list[Any], name: str = "made.jsonl") -> Path:
     return path
 
 
-def measured(cases: list[PairCase], settings: Settings, llm: ScriptedLLM | None = None) -> dict[str, Any]:
+def measure(cases: list[PairCase], settings: Settings, llm: ScriptedLLM | None = None) -> dict[str, Any]:
     report = decisions.evaluate_cases([PairCases("made", tuple(cases))], settings, llm, HashEmbedder())
     return report.as_dict()
 
 
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_pairs_of_facts_are_read_with_what_should_become_of_the_second(tmp_path: Path) -> None:
+def test_pairs_of_facts_are_read_with_the_expected_action(tmp_path: Path) -> None:
     cases = read(write(tmp_path, FACTS)).cases
     assert [(case.id, case.expected, case.is_message) for case in cases] == [
         ("1", "noop", False),
@@ -86,12 +86,12 @@ def test_pairs_of_facts_are_read_with_what_should_become_of_the_second(tmp_path:
     assert "We deploy with Fly.io" in cases[0].known[1:]
 
 
-def test_a_line_separator_inside_a_text_ends_no_line(tmp_path: Path) -> None:
+def test_unicode_line_separator_does_not_end_a_line(tmp_path: Path) -> None:
     row = json.dumps({"a": "one\u2028two", "b": "three", "label": "related"}, ensure_ascii=False)
     assert [case.known[0] for case in read(write(tmp_path, [row])).cases] == ["one\u2028two"]
 
 
-def test_pairs_of_messages_are_read_too_and_stand_alone(tmp_path: Path) -> None:
+def test_pairs_of_messages_are_read(tmp_path: Path) -> None:
     cases = read(write(tmp_path, MESSAGES)).cases
     assert [(case.id, case.known, case.expected, case.is_message) for case in cases] == [
         ("region", ("We use tabs for indentation.",), "update", True),
@@ -100,7 +100,7 @@ def test_pairs_of_messages_are_read_too_and_stand_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("{", "Line 2 of"),
         ("[]", "it is a list"),
@@ -115,22 +115,22 @@ def test_pairs_of_messages_are_read_too_and_stand_alone(tmp_path: Path) -> None:
         (f'{{"a": {"[" * 100_000}', "Line 2 of"),
     ],
 )
-def test_a_broken_line_is_named_with_what_is_wrong_and_what_to_give(tmp_path: Path, line: str, told: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+def test_invalid_line_is_rejected_with_the_reason_and_a_hint(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
         read(write(tmp_path, [FACTS[0], line]))
-    assert told in refused.value.message
-    assert "Give " in refused.value.hint
+    assert message in caught.value.message
+    assert "Give " in caught.value.hint
 
 
-def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
+def test_files_of_other_programs_are_read(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     first = b'\xef\xbb\xbf{"id": null, "a": "one \\ud83d line", "b": "zero\\u0000", "label": "related"}\r\n\r\n'
     path.write_bytes(first + '{"id": 2.0, "a": "one\u2028text", "b": "two", "label": "related"}'.encode())
-    told = [(case.id, case.known[0], case.new) for case in read(path).cases]
-    assert told == [("1", "one ? line", "zero"), ("2", "one\u2028text", "two")]
+    cases = [(case.id, case.known[0], case.new) for case in read(path).cases]
+    assert cases == [("1", "one ? line", "zero"), ("2", "one\u2028text", "two")]
 
 
-def test_a_file_that_is_not_there_or_holds_nothing_is_refused(tmp_path: Path) -> None:
+def test_missing_or_empty_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         read(tmp_path / "nothing.jsonl")
     with pytest.raises(InvalidInput, match="is empty"):
@@ -153,36 +153,40 @@ def test_memories_and_later_statements_are_read_with_their_label(tmp_path: Path)
         read(write(tmp_path, [{"memory": "a", "said": "b", "label": "duplicate"}]))
 
 
-def test_a_sample_is_always_the_same_and_has_of_every_sort() -> None:
+def test_sample_is_deterministic_and_stratified() -> None:
     labels: tuple[Action, ...] = ("add", "update", "delete", "noop")
-    cases = PairCases("made", tuple(PairCase(str(at), ("a",), "b", labels[at % 4]) for at in range(100)))
-    small = draw_sample(cases, 40)
-    assert small == draw_sample(cases, 40)
-    assert len(small.cases) == 40
-    assert {case.expected for case in small.cases} == {"add", "update", "delete", "noop"}
-    assert draw_sample(small, 500) == small
+    cases = PairCases("made", tuple(PairCase(str(number), ("a",), "b", labels[number % 4]) for number in range(100)))
+    sample = draw_sample(cases, 40)
+    assert sample == draw_sample(cases, 40)
+    assert len(sample.cases) == 40
+    assert {case.expected for case in sample.cases} == {"add", "update", "delete", "noop"}
+    assert draw_sample(sample, 500) == sample
 
 
-# ── what became of it ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Results ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_rules_are_counted_by_what_they_did(tmp_path: Path, settings: Settings) -> None:
+def test_rule_decisions_are_counted(tmp_path: Path, settings: Settings) -> None:
     report = decisions.evaluate([write(tmp_path, FACTS)], settings, embedder=HashEmbedder())
-    told = report.as_dict()
-    assert told["per_case"]["made"] == {"rules": {"1": "noop", "2": "update", "3": "add", "4": "add"}}
-    found = told["sets"]["made"]
-    assert (found["cases"], found["wanted"]) == (4, {"add": 2, "update": 1, "noop": 1})
-    assert found["rules"]["macro_f1"]["value"] == 1.0
-    assert found["rules"]["target_accuracy"]["value"] == 1.0
-    assert [found["rules"][name]["value"] for name in ("lost_updates", "false_overwrites", "false_merges")] == [0, 0, 0]
-    assert told["model"] is None
+    values = report.as_dict()
+    assert values["per_case"]["made"] == {"rules": {"1": "noop", "2": "update", "3": "add", "4": "add"}}
+    figures = values["sets"]["made"]
+    assert (figures["cases"], figures["wanted"]) == (4, {"add": 2, "update": 1, "noop": 1})
+    assert figures["rules"]["macro_f1"]["value"] == 1.0
+    assert figures["rules"]["target_accuracy"]["value"] == 1.0
+    assert [figures["rules"][name]["value"] for name in ("lost_updates", "false_overwrites", "false_merges")] == [
+        0,
+        0,
+        0,
+    ]
+    assert values["model"] is None
     assert "made" in report.text()
     assert report.page().count("\n## ") == len(report.tables)
 
 
-def test_what_is_missed_is_a_lost_update_and_what_is_replaced_for_nothing_an_overwrite(settings: Settings) -> None:
+def test_missed_updates_and_overwrites_are_counted(settings: Settings) -> None:
     old = "The port of the web is 80"
-    found = measured(
+    figures = measure(
         [
             PairCase("lost", (old, "Ann owns billing"), "Somebody told me that 81 it shall be", "update"),
             PairCase("overwritten", (old, "Ann owns billing"), "The port of the web is now 82", "add"),
@@ -192,77 +196,77 @@ def test_what_is_missed_is_a_lost_update_and_what_is_replaced_for_nothing_an_ove
         ],
         settings,
     )
-    given = found["per_case"]["made"]["rules"]
-    assert given == {"lost": "add", "overwritten": "update", "merged": "noop", "astray": "update", "fine": "update"}
-    rates = found["sets"]["made"]["rules"]
+    decided = figures["per_case"]["made"]["rules"]
+    assert decided == {"lost": "add", "overwritten": "update", "merged": "noop", "astray": "update", "fine": "update"}
+    rates = figures["sets"]["made"]["rules"]
     assert rates["lost_updates"]["value"] == pytest.approx(3 / 4)
-    assert rates["false_overwrites"]["value"] == pytest.approx(2 / 4)  # "merged" has nothing else to overwrite
+    assert rates["false_overwrites"]["value"] == pytest.approx(2 / 4)  # "merged" has no other memory
     assert rates["false_merges"]["value"] == pytest.approx(1 / 5)
-    assert rates["target_accuracy"]["value"] == pytest.approx(1 / 2)  # of "astray" and "fine"
+    assert rates["target_accuracy"]["value"] == pytest.approx(1 / 2)  # for "astray" and "fine"
     assert rates["matrix"]["update"] == {"add": 1, "update": 2, "noop": 1}
 
 
-def test_a_withdrawal_is_one_also_where_a_line_stays_that_tells_of_it(settings: Settings) -> None:
-    found = measured([PairCase("gone", ("We use Kafka for events",), "We no longer use Kafka", "delete")], settings)
-    assert found["per_case"]["made"]["rules"] == {"gone": "delete"}
-    assert found["sets"]["made"]["rules"]["lost_updates"]["value"] == 0.0
+def test_replacement_by_a_retraction_counts_as_deletion(settings: Settings) -> None:
+    figures = measure([PairCase("gone", ("We use Kafka for events",), "We no longer use Kafka", "delete")], settings)
+    assert figures["per_case"]["made"]["rules"] == {"gone": "delete"}
+    assert figures["sets"]["made"]["rules"]["lost_updates"]["value"] == 0.0
 
 
-def test_messages_are_learned_from_one_after_the_other(tmp_path: Path, settings: Settings) -> None:
+def test_messages_are_learned_in_order(tmp_path: Path, settings: Settings) -> None:
     report = decisions.evaluate([write(tmp_path, MESSAGES)], settings, embedder=HashEmbedder())
-    told = report.as_dict()
-    assert told["per_case"]["made"]["rules"] == {"region": "update", "2": "none"}
-    rules = told["sets"]["made"]["rules"]
+    values = report.as_dict()
+    assert values["per_case"]["made"]["rules"] == {"region": "update", "2": "none"}
+    rules = values["sets"]["made"]["rules"]
     assert rules["lost_updates"]["value"] == 0.5
     assert rules["false_overwrites"] is None
-    assert told["per_case"]["made-as-facts"]["rules"]["region"] == "update"  # the decision alone, without the reading
-    assert not told["duplicates"]
+    assert values["per_case"]["made-as-facts"]["rules"]["region"] == "update"  # the decision without the extraction
+    assert not values["duplicates"]
 
 
-def test_a_model_decides_the_same_cases_and_the_difference_is_told(settings: Settings) -> None:
-    def says(action: str, memory: str | None) -> str:
+def test_llm_decides_the_same_cases_and_the_difference_is_reported(settings: Settings) -> None:
+    def scripted_reply(action: str, memory: str | None) -> str:
         return json.dumps({"decisions": [{"fact": "f1", "action": action, "memory": memory, "text": None}]})
 
     cases = [
         PairCase("news", ("The web listens on port 80",), "Since Monday the web is at 81", "update"),
         PairCase("kept", ("The web listens on port 80",), "The web needs a login", "add"),
     ]
-    llm = ScriptedLLM([says("UPDATE", "m1"), says("DELETE", "m1")])
-    found = measured(cases, settings, llm)
-    assert found["per_case"]["made"] == {
+    llm = ScriptedLLM([scripted_reply("UPDATE", "m1"), scripted_reply("DELETE", "m1")])
+    values = measure(cases, settings, llm)
+    assert values["per_case"]["made"] == {
         "rules": {"news": "add", "kept": "add"},
         "model": {"news": "update", "kept": "delete"},
     }
-    assert found["model"] == {"provider": "scripted", "model": "script"}
-    assert len(llm.calls) == 2  # it is asked what becomes of a fact, and never to read it
-    ours = found["sets"]["made"]
-    assert ours["difference"]["lost_updates"]["value"] == -1.0
-    assert ours["difference"]["false_overwrites"]["value"] == 1.0
-    assert ours["model"]["macro_f1"]["value"] == pytest.approx(0.5)
-    assert ours["difference"]["macro_f1"]["value"] == pytest.approx(0.5 - 1 / 3)
+    assert values["model"] == {"provider": "scripted", "model": "script"}
+    assert len(llm.calls) == 2  # it is called for decisions only, not for extraction
+    figures = values["sets"]["made"]
+    assert figures["difference"]["lost_updates"]["value"] == -1.0
+    assert figures["difference"]["false_overwrites"]["value"] == 1.0
+    assert figures["model"]["macro_f1"]["value"] == pytest.approx(0.5)
+    assert figures["difference"]["macro_f1"]["value"] == pytest.approx(0.5 - 1 / 3)
 
 
-def test_a_model_that_is_set_and_cannot_be_had_is_told(tmp_path: Path) -> None:
-    broken = Settings.load({"home": tmp_path / "home"}, {"EXTRACT_PROVIDER": "oracle"})
+def test_invalid_llm_setting_raises(tmp_path: Path) -> None:
+    settings = Settings.load({"home": tmp_path / "home"}, {"EXTRACT_PROVIDER": "oracle"})
     with pytest.raises(Misconfigured, match="oracle"):
-        decisions.evaluate([write(tmp_path, FACTS)], broken, embedder=HashEmbedder())
+        decisions.evaluate([write(tmp_path, FACTS)], settings, embedder=HashEmbedder())
 
 
-def test_macro_f1_is_that_of_the_measures_and_its_interval_holds_it() -> None:
-    wanted = ["add", "add", "update", "noop", "noop", "delete"]
-    given = ["add", "noop", "update", "noop", "none", "update"]
-    found = decisions.macro_f1s(wanted, given)
-    assert found.value == pytest.approx(macro_f1(wanted, given))
-    assert found.low <= found.value <= found.high
-    against = decisions.macro_f1s(wanted, given, wanted)
-    assert against.value == pytest.approx(macro_f1(wanted, given) - 1)
-    assert decisions.macro_f1s(wanted, given, given).high == 0.0
+def test_macro_f1_matches_the_metric_and_lies_in_its_interval() -> None:
+    expected = ["add", "add", "update", "noop", "noop", "delete"]
+    actual = ["add", "noop", "update", "noop", "none", "update"]
+    figure = decisions.macro_f1s(expected, actual)
+    assert figure.value == pytest.approx(macro_f1(expected, actual))
+    assert figure.low <= figure.value <= figure.high
+    difference = decisions.macro_f1s(expected, actual, expected)
+    assert difference.value == pytest.approx(macro_f1(expected, actual) - 1)
+    assert decisions.macro_f1s(expected, actual, actual).high == 0.0
 
 
-# ── duplicates ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Duplicates ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_passes_for_a_duplicate_is_counted_in_every_way(tmp_path: Path, settings: Settings) -> None:
+def test_duplicate_detection_is_measured_for_every_method(tmp_path: Path, settings: Settings) -> None:
     rows = [
         {"a": "The repo uses pytest", "b": "the repository uses pytest", "label": "duplicate"},
         {"a": "Whales breathe air", "b": "Sea mammals need oxygen", "label": "duplicate"},
@@ -270,30 +274,32 @@ def test_what_passes_for_a_duplicate_is_counted_in_every_way(tmp_path: Path, set
         {"a": "The port is 8080", "b": "Tests are slow", "label": "unrelated"},
     ]
     report = decisions.evaluate([write(tmp_path, rows)], settings, embedder=HashEmbedder())
-    found = report.as_dict()["duplicates"]["made"]
-    for way in duplicates.WAYS:
-        shares = {part: figure["value"] for part, figure in found["defaults"][way].items()}
+    figures = report.as_dict()["duplicates"]["made"]
+    for method in duplicates.WAYS:
+        shares = {part: figure["value"] for part, figure in figures["defaults"][method].items()}
         assert shares["leak"] == shares["others"] == 0.0
         assert shares["recall"] in (0.0, 0.5)
-    assert found["recall_at_5_leak"]["cofio"]["value"] == 0.5
+    assert figures["recall_at_5_leak"]["cofio"]["value"] == 0.5
     plots = plot_duplicates(report.values["duplicates"])
     assert list(plots) == ["duplicates-made"]
     assert plots["duplicates-made"].startswith("<svg")
 
 
-def test_the_bar_is_the_lowest_that_lets_too_few_contradictions_pass() -> None:
-    same = np.array([0.9, 0.8, 0.7, 0.0])
-    against = np.concatenate([np.array([0.85, 0.75]), np.zeros(18)])
-    own, alone, gained = duplicates.at_leak((same, against), (same, np.full(20, 0.95)))
-    assert own.value == 0.5  # one of twenty may pass: the bar is at 0.75
-    assert alone.value == 0.0
-    assert gained.value == 0.5
-    assert own.low <= own.value <= own.high
-    points = {point["threshold"]: point for point in duplicates.curve((same, against))}
+def test_threshold_is_the_lowest_with_few_false_positives() -> None:
+    duplicate_scores = np.array([0.9, 0.8, 0.7, 0.0])
+    contradiction_scores = np.concatenate([np.array([0.85, 0.75]), np.zeros(18)])
+    with_guard, without_guard, gain = duplicates.at_leak(
+        (duplicate_scores, contradiction_scores), (duplicate_scores, np.full(20, 0.95))
+    )
+    assert with_guard.value == 0.5  # one of twenty may pass: the threshold is 0.75
+    assert without_guard.value == 0.0
+    assert gain.value == 0.5
+    assert with_guard.low <= with_guard.value <= with_guard.high
+    points = {point["threshold"]: point for point in duplicates.curve((duplicate_scores, contradiction_scores))}
     assert (points[0.8]["recall"], points[0.8]["leak"]) == (0.5, 0.05)
 
 
-def test_sets_of_the_same_name_are_told_apart(tmp_path: Path, settings: Settings) -> None:
+def test_sets_with_the_same_name_are_numbered(tmp_path: Path, settings: Settings) -> None:
     (tmp_path / "other").mkdir()
     files = [write(tmp_path, FACTS[:1]), write(tmp_path / "other", FACTS[1:2])]
     report = decisions.evaluate(files, settings, embedder=HashEmbedder())

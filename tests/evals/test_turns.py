@@ -1,4 +1,4 @@
-"""The labelled turns are well-formed, and what is made of turns is counted right."""
+"""The labelled turns are well-formed, and the turn evaluation counts correctly."""
 
 from __future__ import annotations
 
@@ -22,64 +22,64 @@ from cofio.testing import HashEmbedder, ScriptedLLM
 from tests.evaluation.fake_judges import ScriptedJudge
 
 FILE = Path(__file__).resolve().parents[2] / "evals" / "turns" / "turns.jsonl"
-SET = labels.read(FILE)
+TURNS = labels.read(FILE)
 
-# ── the set ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_there_are_enough_turns_and_no_label_is_rare() -> None:
-    counts = Counter(each.label for each in SET)
-    assert len(SET) >= 260
-    assert 0.40 <= counts["skip"] / len(SET) <= 0.50
-    assert 0.30 <= counts["store"] / len(SET) <= 0.40
-    assert 0.15 <= counts["update"] / len(SET) <= 0.25
-    assert sum(each.role == "assistant" for each in SET) >= 25
+# ── Labelled turns ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_ids_and_texts_are_there_once() -> None:
-    assert len({each.id for each in SET}) == len(SET)
-    assert len({" ".join(each.text.lower().split()) for each in SET}) == len(SET)
-    assert all(re.fullmatch(r"t\d{3}", each.id) for each in SET)
+def test_there_are_enough_turns_of_every_label() -> None:
+    counts = Counter(turn.label for turn in TURNS)
+    assert len(TURNS) >= 260
+    assert 0.40 <= counts["skip"] / len(TURNS) <= 0.50
+    assert 0.30 <= counts["store"] / len(TURNS) <= 0.40
+    assert 0.15 <= counts["update"] / len(TURNS) <= 0.25
+    assert sum(turn.role == "assistant" for turn in TURNS) >= 25
 
 
-def test_a_turn_says_what_its_label_asks_for() -> None:
-    for turn in SET:
+def test_ids_and_texts_are_unique() -> None:
+    assert len({turn.id for turn in TURNS}) == len(TURNS)
+    assert len({" ".join(turn.text.lower().split()) for turn in TURNS}) == len(TURNS)
+    assert all(re.fullmatch(r"t\d{3}", turn.id) for turn in TURNS)
+
+
+def test_fields_match_the_label() -> None:
+    for turn in TURNS:
         assert turn.split in labels.SPLITS, turn.id
         assert turn.tags, turn.id
         assert all(re.fullmatch(r"[a-z][a-z-]+", tag) for tag in turn.tags), turn.id
         assert bool(turn.facts) is turn.is_news, turn.id
         assert bool(turn.replaces) is (turn.label == "update"), turn.id
         assert all(re.fullmatch(r".+\.", fact) for fact in (*turn.facts, *turn.before)), turn.id
-        assert turn.label != "update" or len(turn.before) > 1, f"{turn.id}: something else is known, and must stay"
+        assert turn.label != "update" or len(turn.before) > 1, f"{turn.id}: another memory is known and must be kept"
 
 
-def test_a_fact_is_worded_so_that_whoever_keeps_the_turn_has_kept_it() -> None:
-    lost = [turn.id for turn in SET for fact in turn.facts if not states_fact(turn.text, fact, turn.replaces)]
-    assert lost == []
+def test_every_fact_is_contained_in_its_turn() -> None:
+    missing = [turn.id for turn in TURNS for fact in turn.facts if not states_fact(turn.text, fact, turn.replaces)]
+    assert missing == []
 
 
-def test_the_halves_are_alike() -> None:
+def test_splits_are_balanced() -> None:
     for label in labels.LABELS:
-        halves = Counter(each.split for each in SET if each.label == label)
+        halves = Counter(turn.split for turn in TURNS if turn.label == label)
         assert abs(halves["dev"] - halves["test"]) <= 1, label
-    for kind, whole in Counter((each.label, each.tags[0]) for each in SET).items():
-        dev = sum(each.split == "dev" for each in SET if (each.label, each.tags[0]) == kind)
-        assert abs(2 * dev - whole) <= 1, kind
+    for kind, count in Counter((turn.label, turn.tags[0]) for turn in TURNS).items():
+        dev = sum(turn.split == "dev" for turn in TURNS if (turn.label, turn.tags[0]) == kind)
+        assert abs(2 * dev - count) <= 1, kind
 
 
-def test_every_secret_is_made_up() -> None:
-    for turn in SET:
+def test_secrets_are_invented() -> None:
+    for turn in TURNS:
         assert turn.secret in turn.text
-        for found in re.findall(r"\b(?:AKIA|ghp_|sk_|xox|glpat-|AIza)[\w-]{8,}", turn.text):
-            assert "EXAMPLE" in found, turn.id
-    assert sum(bool(each.secret) for each in SET) >= 4
-    assert all("EXAMPLE" in each.secret for each in SET if each.secret)
+        for secret in re.findall(r"\b(?:AKIA|ghp_|sk_|xox|glpat-|AIza)[\w-]{8,}", turn.text):
+            assert "EXAMPLE" in secret, turn.id
+    assert sum(bool(turn.secret) for turn in TURNS) >= 4
+    assert all("EXAMPLE" in turn.secret for turn in TURNS if turn.secret)
 
 
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def written(folder: Path, *lines: dict[str, Any] | str) -> Path:
+def write(folder: Path, *lines: dict[str, Any] | str) -> Path:
     file = folder / "turns.jsonl"
     texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
     file.write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -103,13 +103,13 @@ def written(folder: Path, *lines: dict[str, Any] | str) -> Path:
         {"text": "we use pnpm", "label": "update", "before": ["We use npm."], "replaces": "We use yarn."},
     ],
 )
-def test_what_is_no_labelled_turn_is_refused_with_its_line(tmp_path: Path, line: dict[str, Any] | str) -> None:
-    with pytest.raises(InvalidInput, match="Line 2 of") as refused:
-        labels.read(written(tmp_path, {"id": "a", "text": "hello", "label": "skip"}, line))
-    assert "one JSON object a line" in refused.value.hint
+def test_invalid_turn_is_rejected_with_its_line(tmp_path: Path, line: dict[str, Any] | str) -> None:
+    with pytest.raises(InvalidInput, match="Line 2 of") as caught:
+        labels.read(write(tmp_path, {"id": "a", "text": "hello", "label": "skip"}, line))
+    assert "one JSON object a line" in caught.value.hint
 
 
-def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
+def test_files_of_other_programs_are_read(tmp_path: Path) -> None:
     path = tmp_path / "turns.jsonl"
     line = {
         "id": None,
@@ -123,16 +123,16 @@ def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
     assert labels.read(path) == [LabelledTurn("1", "user", "We use ? tabs.", "store", ("We use tabs.",))]
 
 
-def test_a_file_that_is_missing_empty_or_has_an_id_twice_is_refused(tmp_path: Path) -> None:
+def test_missing_empty_or_duplicate_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         labels.read(tmp_path / "nowhere.jsonl")
     with pytest.raises(InvalidInput, match="is empty"):
-        labels.read(written(tmp_path, ""))
+        labels.read(write(tmp_path, ""))
     with pytest.raises(InvalidInput, match="The id 'a' occurs twice"):
-        labels.read(written(tmp_path, *[{"id": "a", "text": text, "label": "skip"} for text in ("one", "two")]))
+        labels.read(write(tmp_path, *[{"id": "a", "text": text, "label": "skip"} for text in ("one", "two")]))
 
 
-# ── whether a text carries a fact ─────────────────────────────────────────────────────────────────────────────────────
+# ── Whether a text contains a fact ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_file_that_is_missing_empty_or_has_an_id_twice_is_refused(tmp_path: Pa
         ("`TZ` is unset in CI, which broke the test", "The test broke in CI because TZ is unset."),
     ],
 )
-def test_a_text_carries_a_fact_in_other_words(text: str, fact: str) -> None:
+def test_text_contains_a_fact_in_other_words(text: str, fact: str) -> None:
     assert states_fact(text, fact)
 
 
@@ -158,30 +158,30 @@ def test_a_text_carries_a_fact_in_other_words(text: str, fact: str) -> None:
         ("", "We use pnpm."),
     ],
 )
-def test_a_text_without_a_number_a_name_or_most_words_of_a_fact_does_not_carry_it(text: str, fact: str) -> None:
+def test_text_without_number_name_or_most_words_does_not_contain_a_fact(text: str, fact: str) -> None:
     assert not states_fact(text, fact)
 
 
-def test_what_was_replaced_need_not_be_said_again() -> None:
-    said, fact, old = "The limit is 25 MB", "The limit goes from 10 MB to 25 MB.", "The limit is 10 MB."
-    assert states_fact(said, fact, old)
-    assert not states_fact(said, fact)
-    assert not states_fact("The limit is 30 MB", fact, old)
+def test_replaced_value_need_not_be_repeated() -> None:
+    text, fact, replaced = "The limit is 25 MB", "The limit goes from 10 MB to 25 MB.", "The limit is 10 MB."
+    assert states_fact(text, fact, replaced)
+    assert not states_fact(text, fact)
+    assert not states_fact("The limit is 30 MB", fact, replaced)
 
 
-# ── counting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Counting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def outcome(
-    label: str, given: str, *stored: str, read: bool = False, passed: bool = False, **about: Any
+    label: str, actual: str, *stored: str, read: bool = False, passed: bool = False, **fields: Any
 ) -> TurnOutcome:
     facts = ("We use pnpm.",) if label != "skip" else ()
     turn = LabelledTurn(id="", role="user", text="", label=label, facts=facts)
-    return TurnOutcome(turn, read=read, passed=passed, label=given, stored=stored, **about)
+    return TurnOutcome(turn, read=read, passed=passed, label=actual, stored=stored, **fields)
 
 
-def test_precision_and_recall_are_of_what_was_kept_and_of_what_should_be() -> None:
-    told = [
+def test_precision_and_recall_count_stored_turns() -> None:
+    outcomes = [
         outcome("store", "store", read=True),
         outcome("store", "skip"),
         outcome("update", "skip"),
@@ -189,19 +189,19 @@ def test_precision_and_recall_are_of_what_was_kept_and_of_what_should_be() -> No
         outcome("skip", "store", read=True),
         outcome("skip", "skip"),
     ]
-    figures = measure.kept_or_not(told, lambda each: each.read)
+    figures = measure.kept_or_not(outcomes, lambda turn_outcome: turn_outcome.read)
     assert [round(figures[name].value, 3) for name in ("precision", "recall", "f1")] == [0.667, 0.5, 0.571]
     assert all(0 <= figure.low <= figure.value <= figure.high <= 1 for figure in figures.values())
 
 
-def test_macro_f1_is_the_mean_over_the_labels_that_are_wanted() -> None:
-    told = [outcome("store", "store"), outcome("store", "skip"), outcome("skip", "skip"), outcome("skip", "skip")]
-    figures = measure.of_labels(told)
+def test_macro_f1_is_the_mean_over_the_expected_labels() -> None:
+    outcomes = [outcome("store", "store"), outcome("store", "skip"), outcome("skip", "skip"), outcome("skip", "skip")]
+    figures = measure.of_labels(outcomes)
     assert figures["accuracy"].value == 0.75
     assert figures["macro_f1"].value == pytest.approx((2 / 3 + 4 / 5) / 2)
 
 
-def test_facts_are_counted_each_and_parts_of_one_count_as_told() -> None:
+def test_facts_are_counted_individually_and_parts_of_one_are_correct() -> None:
     turn = LabelledTurn(
         "", "user", "", "store", facts=("The API is at v3; v2 is switched off in May.", "Ann owns billing.")
     )
@@ -210,25 +210,25 @@ def test_facts_are_counted_each_and_parts_of_one_count_as_told() -> None:
     assert (figures["precision"].value, figures["recall"].value) == (pytest.approx(2 / 3), 0.5)
 
 
-def test_an_update_that_was_missed_counts_as_wrong_and_other_turns_do_not_count() -> None:
-    told = [
+def test_missed_update_is_wrong_and_other_turns_are_ignored() -> None:
+    outcomes = [
         outcome("update", "update", right_target=True),
         outcome("update", "store"),
         outcome("store", "store"),
         outcome("skip", "skip"),
     ]
-    assert measure.of_targets(told).value == 0.5
+    assert measure.of_targets(outcomes).value == 0.5
 
 
-def test_nothing_to_count_is_no_error() -> None:
-    assert measure.kept_or_not([], lambda each: each.read)["f1"].value == 0.0
+def test_empty_input_gives_zero() -> None:
+    assert measure.kept_or_not([], lambda turn_outcome: turn_outcome.read)["f1"].value == 0.0
     assert measure.of_targets([outcome("skip", "skip")]).value == 0.0
     assert measure.of_facts([outcome("skip", "skip")])["precision"].value == 0.0
 
 
-# ── the whole way ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── End to end ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-SAID = (
+SAMPLE_TURNS = (
     {"id": "kept", "text": "We use uv for tooling", "label": "store", "facts": ["We use uv for tooling."],
      "split": "dev", "tags": ["technology"]},
     {"id": "task", "text": "rename this variable please", "label": "skip", "split": "dev", "tags": ["task"]},
@@ -242,14 +242,14 @@ SAID = (
 )  # fmt: skip
 
 
-def measured(folder: Path, **about: Any) -> Report:
+def evaluate(folder: Path, **options: Any) -> Report:
     settings = Settings.load({"home": str(folder / "home"), "store": f"sqlite://{folder}/mine.db"}, environ={})
-    return measure.evaluate(written(folder, *SAID), settings, embedder=HashEmbedder(), **about)
+    return measure.evaluate(write(folder, *SAMPLE_TURNS), settings, embedder=HashEmbedder(), **options)
 
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a scripted judge in the place of the model."""
+    """Replace the model by a scripted judge."""
     facts = dict.fromkeys(("We use uv for tooling", "the staging port is now 9090"), (0.95, "technology", "project"))
 
     def label(statement: str, memory: str) -> str:
@@ -259,52 +259,58 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("judge")
-def test_turns_go_the_way_of_any_conversation_and_the_users_store_is_not_touched(tmp_path: Path) -> None:
-    told = measured(tmp_path).as_dict()
-    assert told["per_turn"] == {
+def test_turns_are_processed_end_to_end_without_touching_the_users_store(tmp_path: Path) -> None:
+    values = evaluate(tmp_path).as_dict()
+    assert values["per_turn"] == {
         "kept": "store", "task": "skip", "moved": "update", "known": "skip", "secret": "skip",
     }  # fmt: skip
-    assert told["pipeline"]["label_accuracy"]["value"] == 1.0
-    assert told["pipeline"]["target_accuracy"]["value"] == 1.0
-    assert told["pipeline"]["facts"]["f1"]["value"] == 1.0
-    assert told["patterns"]["f1"]["value"] == 1.0
-    assert (told["pipeline"]["secrets"], told["pipeline"]["secrets_kept"], told["pipeline"]["overwrote"]) == (1, 0, 0)
-    assert {name: each["turns"] for name, each in told["by_split"].items()} == {"all": 5, "dev": 2, "test": 3}
-    assert (told["by_tag"]["technology"]["kept"], told["by_role"]["user"]["turns"]) == (1, 5)
-    assert (told["with_model"], told["model"]) == (None, "")
+    assert values["pipeline"]["label_accuracy"]["value"] == 1.0
+    assert values["pipeline"]["target_accuracy"]["value"] == 1.0
+    assert values["pipeline"]["facts"]["f1"]["value"] == 1.0
+    assert values["patterns"]["f1"]["value"] == 1.0
+    assert (values["pipeline"]["secrets"], values["pipeline"]["secrets_kept"], values["pipeline"]["overwrote"]) == (
+        1,
+        0,
+        0,
+    )
+    assert {name: figures["turns"] for name, figures in values["by_split"].items()} == {"all": 5, "dev": 2, "test": 3}
+    assert (values["by_tag"]["technology"]["kept"], values["by_role"]["user"]["turns"]) == (1, 5)
+    assert (values["with_model"], values["model"]) == (None, "")
     assert [path.name for path in tmp_path.iterdir()] == ["turns.jsonl"]
 
 
-def test_one_half_alone_is_measured_and_one_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    report = measured(tmp_path, split="test")
+def test_split_is_selected_and_an_unknown_split_is_rejected(tmp_path: Path) -> None:
+    report = evaluate(tmp_path, split="test")
     assert report.as_dict()["turns"] == 3
     assert report.command.endswith("--split test")
     assert list(report.as_dict()["by_split"]) == ["test"]
     with pytest.raises(InvalidInput, match="no turn of the split"):
-        measured(tmp_path, split="held-out")
+        evaluate(tmp_path, split="held-out")
 
 
-def test_a_report_is_told_as_text_and_as_a_page(tmp_path: Path) -> None:
-    report = measured(tmp_path)
+def test_report_has_text_and_page(tmp_path: Path) -> None:
+    report = evaluate(tmp_path)
     assert "all of it, test" in report.text()
     assert "## By tag" in report.page()
     assert "No model is configured" in report.text()
 
 
-def test_with_a_model_the_same_turns_are_measured_again_and_what_it_could_not_be_asked_is_told(tmp_path: Path) -> None:
+def test_llm_run_is_measured_separately_and_failed_calls_are_reported(tmp_path: Path) -> None:
     fact = "Our team decided to use a microservices architecture for scalability."
-    said = [{"id": name, "text": fact, "label": "store", "facts": [fact], "split": "dev"} for name in ("told", "down")]
+    turn_rows = [
+        {"id": name, "text": fact, "label": "store", "facts": [fact], "split": "dev"} for name in ("told", "down")
+    ]
     llm = ScriptedLLM([json.dumps([{"fact": fact, "text": fact}]), Unavailable("It is down.")], reconciles=False)
     settings = Settings.load({"home": str(tmp_path / "home")}, environ={})
-    report = measure.evaluate(written(tmp_path, *said), settings, llm, embedder=HashEmbedder())
-    told = report.as_dict()["with_model"]
-    assert told["per_turn"] == {"told": "store", "down": "skip"}
-    assert (told["failed"], told["facts"]["recall"]["value"]) == (1, 0.5)
+    report = measure.evaluate(write(tmp_path, *turn_rows), settings, llm, embedder=HashEmbedder())
+    figures = report.as_dict()["with_model"]
+    assert figures["per_turn"] == {"told": "store", "down": "skip"}
+    assert (figures["failed"], figures["facts"]["recall"]["value"]) == (1, 0.5)
     assert report.as_dict()["model"] == "script"
     assert "The model call failed for 1 turns" in report.text()
 
 
-def test_progress_is_told_turn_by_turn(tmp_path: Path) -> None:
+def test_progress_is_reported_per_turn(tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
-    measured(tmp_path, progress=lambda so_far, total: steps.append((so_far, total)))
+    evaluate(tmp_path, progress=lambda done, total: steps.append((done, total)))
     assert steps == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cofio.judgement.labels import RELATIONS
-from cofio.judgement.model import Relation
+from cofio.judgement.onnx_classifier import Relation
 from cofio.judgement.spans import Span
 
 THRESHOLDS = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.evaluation import relevance
+from cofio.evaluation import relevance_judge
 from tests.evaluation.fake_judges import ScriptedJudge
 
 MEMORIES = ["Branches are named after tickets.", "Ada owns billing.", "Deploys go out on Tuesdays."]
@@ -29,7 +29,7 @@ def write(tmp_path: Path, rows: list[Any]) -> Path:
 
 def test_shares_are_counted_at_the_threshold_and_at_false_positive_rates(tmp_path: Path) -> None:
     judge = ScriptedJudge(relevant_memories={MEMORIES[0]: 0.9, MEMORIES[2]: 0.7, MEMORIES[1]: 0.4})
-    report = relevance.evaluate([write(tmp_path, ROWS)], judge=judge)
+    report = relevance_judge.evaluate([write(tmp_path, ROWS)], judge=judge)
     figures = report.values
     assert (figures["prompts"], figures["needed"], figures["idle_prompts"]) == (4, 3, 2)
     assert figures["needed_injected"]["value"] == pytest.approx(2 / 3)
@@ -41,7 +41,7 @@ def test_shares_are_counted_at_the_threshold_and_at_false_positive_rates(tmp_pat
 
 
 def test_without_idle_prompts_there_is_no_rate(tmp_path: Path) -> None:
-    figures = relevance.evaluate([write(tmp_path, ROWS[:2])], judge=ScriptedJudge()).values
+    figures = relevance_judge.evaluate([write(tmp_path, ROWS[:2])], judge=ScriptedJudge()).values
     assert figures["idle_injected"] is None
     assert figures["at"]["10%"] == {"found": None, "threshold": None}
 
@@ -57,4 +57,4 @@ def test_without_idle_prompts_there_is_no_rate(tmp_path: Path) -> None:
 )
 def test_invalid_row_is_rejected(tmp_path: Path, row: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="Line 1 of"):
-        relevance.evaluate([write(tmp_path, [row])], judge=ScriptedJudge())
+        relevance_judge.evaluate([write(tmp_path, [row])], judge=ScriptedJudge())

@@ -216,7 +216,7 @@ def test_resumed_session_gets_no_repeats_but_cleared_one_does(hook: Hook, keeper
 def test_resumed_session_gets_no_lower_ranked_memories(hook: Hook, keeper: Keeper) -> None:
     for number in range(12):
         keeper.add(Fact(text=f"Decision {number} of the web shop", kind="decision", project=WEB))
-    values = dict(keeper.recall("", project=WEB).given)
+    values = dict(keeper.recall("", project=WEB).injected)
     last = values.popitem()[0]
     keeper.services.captures.mark_injected("claude-code", "s1", values)
     expected = keeper.get(last).text

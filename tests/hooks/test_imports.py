@@ -58,7 +58,7 @@ def test_fallback_and_recall_inject_the_same_number_of_memories() -> None:
 
 
 def test_global_options_are_equal_in_both_command_line_parsers() -> None:
-    assert __main__._OPTIONS == runner._OPTIONS == tuple(name for name, _ in shared_options._WHERE)
+    assert __main__._OPTIONS == runner._OPTIONS == tuple(name for name, *_ in shared_options._WHERE)
 
 
 texts = st.text(max_size=60) | st.sampled_from(

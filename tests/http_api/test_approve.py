@@ -139,7 +139,7 @@ def test_agree_rejects_memories_of_different_owners(keeper: Keeper, service: Cal
         result = service.with_key(secret).post("/memory/add", {"text": text, "visibility": "private"})
         memory_ids.append(result.json["id"])
     refused = service.with_key(admin).post("/maintenance/contradictions/dismiss", {"ids": memory_ids})
-    assert (refused.status, "different places" in refused.error["message"]) == (400, True)
+    assert (refused.status, "not a contradiction" in refused.error["message"]) == (400, True)
     assert all(keeper.get(number).metadata == {} for number in memory_ids)
 
 

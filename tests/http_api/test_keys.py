@@ -56,8 +56,8 @@ class Backend:
         key, secret = self.keeper.create_key(Grant(**fields))
         return key, self.caller.with_key(secret)
 
-    def deeds(self, **filters: Any) -> list[AuditEntry]:
-        return self.keeper.deeds(**filters)
+    def audit_entries(self, **filters: Any) -> list[AuditEntry]:
+        return self.keeper.audit_entries(**filters)
 
 
 @pytest.fixture
@@ -378,7 +378,7 @@ def test_writes_are_audited_and_reads_are_not(backend: Backend) -> None:
     ada.post("/capture", {"messages": "I prefer tabs.", "dry_run": True})
     ada.patch("/memory/99", {"tags": ["x"]})
     ada.delete("/memory/1", why="a reason")
-    lines = list(reversed(backend.deeds(key=key.id)))
+    lines = list(reversed(backend.audit_entries(key=key.id)))
     assert [(line.act, line.what, line.outcome) for line in lines] == [
         ("POST /memory/add", "id 1, changeset 1", "done"),
         ("POST /memory/add-batch", "changeset 2, ids 2 3", "done"),
@@ -394,7 +394,9 @@ def test_key_creation_and_revocation_are_audited_once(backend: Backend) -> None:
     body = caller.post("/keys", {"name": "ci", "agent": "ci"}).json
     caller.delete(f"/keys/{body['id']}")
     backend.keeper.create_key(Grant(name="late", user="bob"), by="cli")
-    result = [(deed.act, deed.what, deed.key, deed.name, deed.address) for deed in reversed(backend.deeds())]
+    result = [
+        (entry.act, entry.what, entry.key, entry.name, entry.address) for entry in reversed(backend.audit_entries())
+    ]
     assert result == [
         ("key created", "key 1 (root), admin", None, "library", ""),
         ("key created", "key 2 (ci), write", root.id, "root", "127.0.0.1"),
@@ -412,7 +414,7 @@ def test_denied_requests_are_audited_with_reason(backend: Backend) -> None:
     ada.get("/memories")
     backend.keeper.revoke_key(key.id)
     ada.get("/nope/cofio_secret")
-    result = [deed for deed in reversed(backend.deeds()) if deed.outcome == "refused"]
+    result = [entry for entry in reversed(backend.audit_entries()) if entry.outcome == "refused"]
     assert [(item.act, item.key, item.address) for item in result] == [
         ("GET /memories", None, "127.0.0.1"),
         ("POST /memory/add", key.id, "127.0.0.1"),
@@ -426,7 +428,7 @@ def test_denied_requests_are_audited_with_reason(backend: Backend) -> None:
 def test_requests_outside_the_keys_scope_are_audited(backend: Backend) -> None:
     key, ada = backend.key(prefixes=["acme/web"])
     assert error_of(ada.post("/memory/add", {"text": "x", "source": "acme/api"})) == (403, "forbidden")
-    [line] = backend.deeds(key=key.id)
+    [line] = backend.audit_entries(key=key.id)
     assert (line.act, line.outcome) == ("POST /memory/add", "refused")
 
 
@@ -435,11 +437,11 @@ def test_configured_api_key_is_audited_and_open_service_is_not(tmp_path: Path) -
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
         with serving(keeper) as url:
             Caller(url).post("/memory/add", {"text": "We deploy on Fridays."}, {"X-Cofio-Client": "ada's laptop"})
-        assert keeper.deeds() == []
+        assert keeper.audit_entries() == []
         with serving(keeper, api_key="secret") as url:
             headers = {"X-Cofio-Client": "ada's laptop"}
             Caller(url, {"X-API-Key": "secret"}).post("/memory/add", {"text": "We deploy on Mondays."}, headers)
-        [line] = keeper.deeds()
+        [line] = keeper.audit_entries()
     assert (line.key, line.name, line.act) == (None, "COFIO_API_KEY", "POST /memory/add")
 
 
@@ -452,8 +454,8 @@ def test_audit_log_contains_no_secret_and_no_memory_text(backend: Backend) -> No
     ada.get(f"/memory/{secret}")
     backend.caller.with_key(wrong).get(f"/search/{wrong}")
     backend.caller.with_key(wrong).get("/memories", source="celesta")
-    content = repr(backend.deeds())
-    assert len(backend.deeds()) == 6
+    content = repr(backend.audit_entries())
+    assert len(backend.audit_entries()) == 6
     for word in (secret, secret[12:], wrong, "xylophone", "marimba", "celesta", "balalaika"):
         assert word not in content
 
@@ -464,16 +466,16 @@ def test_audit_log_is_paginated_and_filtered_by_key(backend: Backend) -> None:
     for index in range(5):
         ada.post("/memory/add", {"text": f"The port of service {index} is {index}."})
     first = root.get("/keys/log", limit=3, key=key.id).json
-    assert [deed["what"].split(",")[0] for deed in first["deeds"]] == ["id 5", "id 4", "id 3"]
+    assert [entry["what"].split(",")[0] for entry in first["entries"]] == ["id 5", "id 4", "id 3"]
     second = root.get("/keys/log", limit=3, key=key.id, after=first["next"]).json
-    assert [deed["what"].split(",")[0] for deed in second["deeds"]] == ["id 2", "id 1"]
+    assert [entry["what"].split(",")[0] for entry in second["entries"]] == ["id 2", "id 1"]
     assert second["next"] is None
     assert error_of(ada.get("/keys/log")) == (403, "forbidden")
 
 
 def test_audit_log_errors_do_not_affect_responses(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     key, ada = backend.key()
-    backend.deeds()
+    backend.audit_entries()
     keys = backend.keeper.services.access.store.keys
     with monkeypatch.context() as broken:
 
@@ -483,8 +485,8 @@ def test_audit_log_errors_do_not_affect_responses(backend: Backend, monkeypatch:
         broken.setattr(keys, "log", fails)
         broken.setattr(keys, "used", fails)
         assert ada.post("/memory/add", {"text": "We deploy on Fridays."}).status == 201
-        assert backend.deeds(key=key.id) == []  # the read error is reported
-    assert [deed.act for deed in backend.deeds(key=key.id)] == ["POST /memory/add"]  # nothing was lost
+        assert backend.audit_entries(key=key.id) == []  # the read error is reported
+    assert [entry.act for entry in backend.audit_entries(key=key.id)] == ["POST /memory/add"]  # nothing was lost
     assert backend.keeper.keys()[0].last_used_at is not None
 
 
@@ -496,7 +498,7 @@ def test_pending_audit_entries_are_written_on_close(tmp_path: Path) -> None:
     keeper.services.keys.record_use(key, clock())
     keeper.close()
     store = SqliteStore(tmp_path / "cofio.db", clock)
-    assert [deed.act for deed in store.keys.deeds(5)] == ["POST /memory/add", "key created"]
+    assert [entry.act for entry in store.keys.audit_entries(5)] == ["POST /memory/add", "key created"]
     assert store.keys.all()[0].last_used_at is not None
     store.close()
 
@@ -506,9 +508,9 @@ def test_old_audit_entries_are_deleted_after_retention_period(backend: Backend) 
     backend.clock.advance(100 * DAY)
     backend.key("new")
     backend.keeper.services.retention.apply(captures=30, retrievals=30, audit=101)
-    assert len(backend.deeds()) == 2
+    assert len(backend.audit_entries()) == 2
     backend.keeper.services.retention.apply(captures=30, retrievals=30, audit=99)
-    assert [deed.what for deed in backend.deeds()] == ["key 2 (new), write"]
+    assert [entry.what for entry in backend.audit_entries()] == ["key 2 (new), write"]
 
 
 # ── rate limiting ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -564,7 +566,7 @@ def test_rate_limiting_is_audited_once_per_minute(backend: Backend) -> None:
     backend.key()
     for _ in range(5 * MOST_TRIES):
         backend.caller.with_key("guess").get("/memories")
-    refusals = [deed.what for deed in backend.deeds() if deed.outcome == "refused"]
+    refusals = [entry.what for entry in backend.audit_entries() if entry.outcome == "refused"]
     assert len(refusals) == MOST_TRIES + 1
     assert "10 invalid keys came from 127.0.0.1" in refusals[0]
 

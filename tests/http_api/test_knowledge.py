@@ -442,8 +442,8 @@ def test_audit_log_names_the_table_and_no_content(backend: Backend) -> None:
     ada = backend.key("ada", user="ada")
     row = put_row(ada, "thresholds", **VOLUME)
     ada.delete(f"/knowledge/thresholds/{row['id']}")
-    deeds = backend.keeper.deeds(limit=2)
-    assert [(deed.act, deed.outcome, deed.what) for deed in deeds] == [
+    deeds = backend.keeper.audit_entries(limit=2)
+    assert [(entry.act, entry.outcome, entry.what) for entry in deeds] == [
         ("DELETE /knowledge/thresholds/{row}", "done", "changeset 2"),
         ("POST /knowledge/thresholds", "done", "changeset 1"),
     ]

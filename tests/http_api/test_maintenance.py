@@ -82,4 +82,4 @@ def test_invalid_maintenance_request_is_rejected(serve: Serve) -> None:
         assert caller.post(f"/maintenance/{path}").status == 400
     assert caller.get("/maintenance/audit", examples=1000).status == 400
     narrowed = caller.post("/maintenance/consolidate?dry_run=false", {"source_prefix": "acme"})
-    assert (narrowed.status, narrowed.error["message"]) == (400, "/maintenance/consolidate takes no body.")
+    assert (narrowed.status, narrowed.error["message"]) == (400, "/maintenance/consolidate accepts no body.")

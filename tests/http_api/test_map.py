@@ -81,11 +81,11 @@ def test_map_is_filtered(keeper: Keeper, service: Caller) -> None:
     for query, count in (("project=billing", 12), ("tags=home", 1), ("category=decision", 1), ("project=none", 0)):
         drawn = service.get(f"/map?{query}").json
         assert (drawn["total"], len(drawn["points"]["id"])) == (count, count), query
-    newest = service.get("/map?most=3").json
+    newest = service.get("/map?limit=3").json
     assert (newest["points"]["id"], newest["total"]) == ([25, 24, 23], 25)
 
 
-@pytest.mark.parametrize("query", ["most=0", "most=20001", "most=many", "category=nonsense", "colour=red"])
+@pytest.mark.parametrize("query", ["limit=0", "limit=20001", "limit=many", "category=nonsense", "colour=red"])
 def test_invalid_map_query_is_rejected(service: Caller, query: str) -> None:
     response = service.get(f"/map?{query}")
     assert response.status == 400
@@ -158,7 +158,7 @@ def test_map_layout_does_not_block_recall(keeper: Keeper, service: Caller, monke
 
     monkeypatch.setattr(projection, "redraw_map", slow_draw)
     with ThreadPoolExecutor(33) as threads:
-        maps = [threads.submit(service.get, "/map", most=index + 1) for index in range(32)]
+        maps = [threads.submit(service.get, "/map", limit=index + 1) for index in range(32)]
         try:
             assert started.wait(30)
             recalled = threads.submit(service.post, "/recall", {"prompt": "refunds"}).result(30)

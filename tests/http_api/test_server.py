@@ -171,7 +171,7 @@ def test_unexpected_error_is_logged_and_not_disclosed(serve: Serve, caplog: pyte
     embedder.error = RuntimeError("the secret detail")
     response = service.post("/search", {"query": "my private question"})
     assert (response.status, response.error["code"]) == (500, "error")
-    assert response.error["message"] == "Something went wrong inside cofio."
+    assert response.error["message"] == "An internal error occurred in cofio."
     assert b"secret" not in response.body
     assert "the secret detail" in caplog.text
     assert "my private question" not in caplog.text

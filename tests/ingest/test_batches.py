@@ -59,8 +59,8 @@ def make_event(name: str, session: str = "s1", **fields: Any) -> Event:
 def deliver_turns(handler: SessionHandler, *prompts: str, session: str = "s1", start: int = 1) -> None:
     """Deliver a turn for each prompt."""
     for number, prompt in enumerate(prompts, start):
-        handler.attend(make_event("UserPromptSubmit", session, prompt=prompt, prompt_id=f"p{number}"), WEB)
-        handler.attend(make_event("Stop", session, last_assistant_message="Noted.", prompt_id=f"p{number}"), WEB)
+        handler.handle(make_event("UserPromptSubmit", session, prompt=prompt, prompt_id=f"p{number}"), WEB)
+        handler.handle(make_event("Stop", session, last_assistant_message="Noted.", prompt_id=f"p{number}"), WEB)
 
 
 def drain(keeper: Keeper) -> list[list[int]]:
@@ -116,9 +116,9 @@ def test_prompt_extends_the_session_and_an_interrupted_prompt_is_read_with_the_r
     llm = ScriptedLLM([reply()])
     keeper, handler, clock = open_session(llm, turns=8)
     deliver_turns(handler, LEASES)
-    handler.attend(make_event("UserPromptSubmit", prompt=KEYS, prompt_id="broken"), WEB)
+    handler.handle(make_event("UserPromptSubmit", prompt=KEYS, prompt_id="broken"), WEB)
     clock.advance(PAUSE - 60)
-    handler.attend(make_event("UserPromptSubmit", prompt=CACHE, prompt_id="open"), WEB)
+    handler.handle(make_event("UserPromptSubmit", prompt=CACHE, prompt_id="open"), WEB)
     clock.advance(PAUSE - 60)
     assert drain(keeper) == []
     clock.advance(120)
@@ -131,7 +131,7 @@ def test_prompt_extends_the_session_and_an_interrupted_prompt_is_read_with_the_r
 def test_session_end_and_compaction_do_not_wait(open_session: SessionFactory, name: str) -> None:
     keeper, handler, _ = open_session(ScriptedLLM([reply()]))
     deliver_turns(handler, LEASES, KEYS)
-    handler.attend(make_event(name), WEB)
+    handler.handle(make_event(name), WEB)
     assert drain(keeper) == [[1, 2]]
 
 
@@ -213,9 +213,9 @@ def test_turns_are_learned_in_order_if_one_does_not_fit(open_session: SessionFac
 
 def test_answer_to_a_prompt_does_not_release_the_next_prompt(open_session: SessionFactory) -> None:
     keeper, handler, clock = open_session(ScriptedLLM([reply()]), turns=8)
-    handler.attend(make_event("UserPromptSubmit", prompt=LEASES, prompt_id="p1"), WEB)
-    handler.attend(make_event("UserPromptSubmit", prompt=KEYS, prompt_id="p2"), WEB)
-    handler.attend(make_event("Stop", last_assistant_message="Noted.", prompt_id="p1"), WEB)
+    handler.handle(make_event("UserPromptSubmit", prompt=LEASES, prompt_id="p1"), WEB)
+    handler.handle(make_event("UserPromptSubmit", prompt=KEYS, prompt_id="p2"), WEB)
+    handler.handle(make_event("Stop", last_assistant_message="Noted.", prompt_id="p1"), WEB)
     clock.advance(PAUSE)
     assert drain(keeper) == [[1]]
     assert [item.id for item in pending_items(keeper)] == [2]
@@ -322,8 +322,8 @@ def transcript(path: Path, *turns: tuple[str, str, str], days: tuple[str, ...] =
 
 def compact(handler: SessionHandler, path: Path) -> None:
     raw = {"session_id": "s1", "hook_event_name": "PreCompact", "cwd": WEB, "transcript_path": str(path)}
-    handler.attend(event("claude-code", json.dumps(raw).encode()), WEB, raw=json.dumps(raw).encode())
-    handler.fetch()
+    handler.handle(event("claude-code", json.dumps(raw).encode()), WEB, raw=json.dumps(raw).encode())
+    handler.import_spool()
 
 
 def test_compaction_reviews_the_whole_session(open_session: SessionFactory, tmp_path: Path) -> None:

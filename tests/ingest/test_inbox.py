@@ -1,4 +1,4 @@
-"""The inbox worker: exactly once, in order, with retries, parking and a balanced ledger."""
+"""The inbox worker: exactly once, in order, with retries, parking and a balanced inbox_status."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Misconfigured, NotConfigured, Unavailable, Unreadable
-from cofio.ingest.pipeline import _ExchangeFacts
+from cofio.ingest.exchange_facts import ExchangeFacts
 from cofio.models.exchange import Exchange, FactOutcome
 from cofio.models.memory import Add, Delete, Fact, Noop, Update
 from cofio.ports import LLM, Completion
@@ -385,11 +385,11 @@ def test_memory_pinned_or_edited_during_the_call_is_unchanged(
 def test_decision_about_a_memory_precedes_its_retirement_by_another_fact() -> None:
     deletions = (Delete(1, "out of date"), Delete(2, "out of date"), Delete(3, "out of date"))
     fact = Fact(text="The staging port is 9090")
-    batch = _ExchangeFacts(Exchange(messages=()), [], [fact] * 3, None, MemoryStore(FixedClock()))
+    batch = ExchangeFacts(Exchange(messages=()), [], [fact] * 3, None, MemoryStore(FixedClock()))
     batch.settled = [
         FactOutcome(fact=fact, decision=Noop(3), also=deletions[:2]),
         FactOutcome(fact=fact, decision=Update(2, fact), also=()),
         FactOutcome(fact=fact, decision=Add(fact), also=deletions),
     ]
-    batch.retire_each_once()
+    batch.drop_repeated_retirements()
     assert [[deletion.id for deletion in outcome.also] for outcome in batch.settled] == [[1], [], []]

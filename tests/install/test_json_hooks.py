@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.install import jsonc, merge
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 
 from .config_files import jsonc as texts
 
@@ -45,7 +45,7 @@ def put(text: str) -> str:
 def test_hooks_are_added_once_and_nothing_else_changes(text: str) -> None:
     before = jsonc.loads(text)
     if not isinstance(before.get("hooks", {}), dict):
-        with pytest.raises(MalformedJson):
+        with pytest.raises(MalformedConfig):
             put(text)
         return
     after = put(text)
@@ -124,7 +124,7 @@ def test_empty_hooks_object_is_kept() -> None:
     ],
 )
 def test_unexpected_shape_is_rejected(text: str, message: str) -> None:
-    with pytest.raises(MalformedJson, match=message):
+    with pytest.raises(MalformedConfig, match=message):
         put(text)
 
 

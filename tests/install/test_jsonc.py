@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.install import jsonc
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 
 from .config_files import SCALARS, VALUES
 from .config_files import jsonc as texts
@@ -50,7 +50,7 @@ def test_json_with_comments_is_parsed(text: str, value: Any) -> None:
     ],
 )
 def test_invalid_json_is_rejected_with_position(text: str, message: str) -> None:
-    with pytest.raises(MalformedJson, match=message):
+    with pytest.raises(MalformedConfig, match=message):
         jsonc.parse(text)
 
 
@@ -95,11 +95,11 @@ def test_removal_does_not_comment_out_the_next_member() -> None:
 
 
 def test_blocking_value_is_named() -> None:
-    with pytest.raises(MalformedJson, match="hooks is not an object"):
+    with pytest.raises(MalformedConfig, match="hooks is not an object"):
         jsonc.put('{"hooks": []}', ("hooks", "Stop"), 1)
-    with pytest.raises(MalformedJson, match=r"hooks\.Stop is not an array"):
+    with pytest.raises(MalformedConfig, match=r"hooks\.Stop is not an array"):
         jsonc.append('{"hooks": {"Stop": {}}}', ("hooks", "Stop"), 1)
-    with pytest.raises(MalformedJson, match="the file is not an object"):
+    with pytest.raises(MalformedConfig, match="the file is not an object"):
         jsonc.put("[]", ("a",), 1)
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput, Misconfigured
 from cofio.install import claude_code, clients, codex, plan
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 from cofio.install.manifest import Manifest
 
 from .config_files import jsonc as json_texts
@@ -562,4 +562,4 @@ def test_invalid_manifest_is_named(machine: Machine) -> None:
 
 
 def test_malformed_json_is_invalid_input() -> None:
-    assert issubclass(MalformedJson, InvalidInput)
+    assert issubclass(MalformedConfig, InvalidInput)

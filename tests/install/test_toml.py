@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 
 from cofio.install import toml_edit
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 
 from .config_files import toml as texts
 
@@ -69,13 +69,13 @@ def test_drop_removes_a_table_and_the_tables_below_it() -> None:
     "text", ["mcp_servers = { other = {} }\n", 'mcp_servers = "no"\n', "[mcp_servers]\ncofio = { command = 'x' }\n"]
 )
 def test_put_rejects_a_table_that_is_not_written_as_one(text: str) -> None:
-    with pytest.raises(MalformedJson):
+    with pytest.raises(MalformedConfig):
         toml_edit.put(text, PATH, SERVER)
 
 
 def test_put_rejects_text_that_is_not_toml() -> None:
     for text in ("a = ", "[a\n", 'a = "\n', "a = 1\na = 2\n"):
-        with pytest.raises(MalformedJson):
+        with pytest.raises(MalformedConfig):
             toml_edit.put(text, (), {"b": 1})
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cofio.judgement import encoding
 from cofio.judgement.encoding import WINDOW_TOKENS, Encoder, sentences_of, words_of
-from cofio.judgement.model import WEIGHTS
+from cofio.judgement.onnx_classifier import WEIGHTS
 from cofio.providers.embedders.wordpiece import WordPiece
 
 UNICODE = "Das Café-Team nutzt 🚀 Rocket.\n日本語の文。 Naïve “quotes” – done! \u00a0İstanbul\tand ẞ; e\u0301clair?"

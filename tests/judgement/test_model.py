@@ -15,8 +15,8 @@ import pytest
 from cofio import bootstrap
 from cofio.errors import Misconfigured
 from cofio.judgement import labels
-from cofio.judgement import model as judgement
-from cofio.judgement.model import WEIGHTS, LocalJudge, read_card
+from cofio.judgement import onnx_classifier as judgement
+from cofio.judgement.onnx_classifier import WEIGHTS, LocalJudge, read_card
 from cofio.judgement.spans import Tagged, decode
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
@@ -100,12 +100,12 @@ def test_importing_cofio_and_building_a_keeper_do_not_load_the_runtime(tmp_path:
     script = """
 import sys
 import cofio
-assert "numpy" not in sys.modules and "cofio.judgement.model" not in sys.modules
+assert "numpy" not in sys.modules and "cofio.judgement.onnx_classifier" not in sys.modules
 from cofio import bootstrap as assemble
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 keeper = assemble.keeper(Settings.load({"home": sys.argv[1]}, {}), embedder=HashEmbedder())
-assert "cofio.judgement.model" in sys.modules and "onnxruntime" not in sys.modules
+assert "cofio.judgement.onnx_classifier" in sys.modules and "onnxruntime" not in sys.modules
 keeper.learn("User: We never deploy on Fridays.", dry_run=True)
 assert "onnxruntime" in sys.modules
 keeper.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import Unavailable, Unreadable
-from cofio.maintenance import prune
+from cofio.maintenance import prune_unused
 from cofio.maintenance.llm_prune_judge import PruneJudge
 from cofio.models.maintenance import MaintenancePlan
 from cofio.models.memory import Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Restore, Retrieval, to_utc_iso
@@ -57,7 +57,9 @@ def add_all(store: Store, texts: Sequence[str]) -> list[Memory]:
 
 
 def plan(store: Store, day: int, **how: Any) -> MaintenancePlan:
-    return prune.decide(store, day_after_start(day), **{"days": prune.DAYS, "keeps": None, "most": 100, **how})
+    return prune_unused.decide(
+        store, day_after_start(day), **{"days": prune_unused.DAYS, "keeps": None, "most": 100, **how}
+    )
 
 
 def pruned_ids(plan: MaintenancePlan) -> list[int]:

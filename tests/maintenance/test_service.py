@@ -357,7 +357,7 @@ def test_slot_is_executed_once_and_reports_its_result(new_backend: Callable[...,
     slot = "2026-01-04T03:00:00Z"
     run = here.keeper.services.maintenance.run_scheduled("consolidate", slot=slot)
     assert run is not None
-    assert (run.outcome, run.told["decisions"]) == ("done", 1)
+    assert (run.outcome, run.details["decisions"]) == ("done", 1)
     assert run.changeset == here.keeper.changes(limit=1)[0].id
     assert here.keeper.services.maintenance.run_scheduled("consolidate", slot=slot) is None
 
@@ -371,8 +371,8 @@ def test_scheduled_run_does_not_retry_rejected_clusters(new_backend: Callable[..
     first, second = (here.keeper.services.maintenance.run_scheduled("consolidate", slot=slot) for slot in slots[:2])
     assert first is not None
     assert second is not None
-    assert (first.told["refused"], second.told["refused"], len(llm.calls)) == (1, 0, 1)
-    assert "unchanged after a refusal" in second.told["note"]
+    assert (first.details["refused"], second.details["refused"], len(llm.calls)) == (1, 0, 1)
+    assert "unchanged after a refusal" in second.details["note"]
     here.keeper.consolidate()  # a manual run reports all of them
     assert len(llm.calls) == 2
     here.keeper.update(ids[0], tags=["new"])
@@ -384,7 +384,7 @@ def test_backup_chore_runs_if_configured(new_backend: Callable[..., Backend]) ->
     here = new_backend(backup=lambda: {"path": "a/backup.db"})
     run = here.keeper.services.maintenance.run_scheduled("backup", slot="2026-01-04T03:00:00Z")
     assert run is not None
-    assert (run.outcome, run.told["note"]) == ("done", "a/backup.db")
+    assert (run.outcome, run.details["note"]) == ("done", "a/backup.db")
     without = new_backend()
     failed = without.keeper.services.maintenance.run_scheduled("backup", slot="2026-01-04T03:00:00Z")
     assert failed is not None

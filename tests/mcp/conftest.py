@@ -40,8 +40,10 @@ def dispatcher(open_keeper: OpenMemories) -> Dispatcher:
 
 @pytest.fixture
 def call_tool(open_keeper: OpenMemories) -> CallTool:
-    """Return a function that calls a tool, for example `call_tool("memory_search", query="…")`, by default in
-    /home/ann/web."""
+    """Return a function that calls a tool, for example `call_tool("memory_search", query="…")`.
+
+    `folder` is the project of the caller; the arguments may name another one.
+    """
 
     def call(name: str, *, folder: str = "/home/ann/web", client: str = "claude-code", **arguments: Any) -> ToolResult:
         return answer(name, arguments, Caller(folder, client), open_keeper)

@@ -78,7 +78,7 @@ class ToolContract:
     def test_errors_are_returned_as_tool_results(self, agent: Agent) -> None:
         refused = agent.call_error("memory_forget", id=4_711_000)
         assert refused.startswith("There is no memory 4711000.")
-        assert refused.endswith("cofio list shows what there is.")
+        assert refused.endswith("`cofio list` lists the memories.")
         assert "Give a whole number" in agent.call_error("memory_history", id="first")
         assert "memory_search, memory_add" in agent.call_error("memory_everything")
 
@@ -244,7 +244,7 @@ class ToolContract:
     def test_invalid_prompt_request_is_rejected(self, agent: Agent) -> None:
         assert "topic is empty" in agent.error_message(lambda: agent.prompt("what_do_we_know", topic=" "))
         assert "topic is empty" in agent.error_message(lambda: agent.prompt("what_do_we_know"))
-        assert "takes no colour" in agent.error_message(
+        assert "has no argument colour" in agent.error_message(
             lambda: agent.prompt("what_do_we_know", topic="x", colour="red")
         )
         assert "no prompt 'forget_it'" in agent.error_message(lambda: agent.prompt("forget_it"))

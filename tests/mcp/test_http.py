@@ -206,13 +206,13 @@ def test_calls_are_recorded_in_history_and_audit_log(keeper: Keeper, url: str) -
     with HttpAgent(url, {**bearer(create_key(keeper, "bob", role="read")), "X-Cofio-Client": "robot"}) as agent:
         agent.call_error("memory_add", text="We use pnpm")
     assert [item.by for item in keeper.history(number)] == ["ada's laptop (key 1) · mcp"] * 2
-    deeds = [deed for deed in keeper.deeds() if deed.act.startswith("POST")]
-    assert [(deed.act, deed.outcome, deed.name, deed.what) for deed in deeds] == [
+    entries = [entry for entry in keeper.audit_entries() if entry.act.startswith("POST")]
+    assert [(entry.act, entry.outcome, entry.name, entry.what) for entry in entries] == [
         ("POST /mcp memory_add", "refused", "bob's laptop", ROLE_ERROR),
         ("POST /mcp memory_forget", "done", "ada's laptop", "changeset 2"),
         ("POST /mcp memory_add", "done", "ada's laptop", "id 1, changeset 1"),
     ]  # fmt: skip
-    assert all(deed.at.startswith("20") and deed.address == "127.0.0.1" for deed in deeds)
+    assert all(entry.at.startswith("20") and entry.address == "127.0.0.1" for entry in entries)
 
 
 def test_open_service_records_the_client_and_no_audit_entries(keeper: Keeper, url: str) -> None:
@@ -222,7 +222,7 @@ def test_open_service_records_the_client_and_no_audit_entries(keeper: Keeper, ur
     post_message(url, tool_call_request("memory_add", text="We use Bun"), {"User-Agent": "codex-mcp-client/0.166.0"})
     post_message(url, tool_call_request("memory_add", text="We use Deno"), {"User-Agent": "curl/8.0 codex"})
     assert [memory.source for memory in keeper.list().memories] == ["mcp", "codex", "robot", "mcp"]
-    assert keeper.deeds() == []
+    assert keeper.audit_entries() == []
 
 
 # ── project ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -326,7 +326,7 @@ def test_random_requests_are_answered(
         make_request(method, name=name, arguments=arguments, **{k: v for k, v in extra.items() if k != "name"}),
     )
     assert answer.status in (200, 400)
-    assert "went wrong inside cofio" not in answer.body.decode()
+    assert "An internal error occurred" not in answer.body.decode()
 
 
 @pytest.mark.parametrize("headers", [{"Content-Type": "text/plain"}, {"Content-Type": ""}, {"Accept": "text/html"}])

@@ -322,6 +322,42 @@ def test_missing_sdk_error_says_how_to_install_it() -> None:
     assert "Traceback" not in result.stderr
 
 
+def start_with_sdk(home: Path, *code: str) -> subprocess.Popen[str]:
+    """Start `cofio mcp` with a module of this code in place of the SDK."""
+    sdk = home / "elsewhere" / "mcp"
+    sdk.mkdir(parents=True)
+    (sdk / "__init__.py").write_text("\n".join(code))
+    path = os.pathsep.join(filter(None, (str(sdk.parent), os.environ.get("PYTHONPATH", ""))))
+    env = isolated_env(home, {"PYTHONPATH": path})
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(COMMAND, env=env, text=True, cwd=home, **pipes)
+
+
+def test_output_while_the_sdk_loads_is_not_part_of_the_protocol(tmp_path: Path) -> None:
+    child = start_with_sdk(
+        tmp_path, "import os, time", "os.write(1, b'one\\n'); print('two', flush=True)", "time.sleep(600)"
+    )
+    assert child.stderr
+    assert {child.stderr.readline(), child.stderr.readline()} == {"one\n", "two\n"}
+    child.terminate()
+    assert child.communicate(timeout=TIMEOUT_S) == ("", "")
+    assert child.returncode == 0
+
+
+def test_incomplete_sdk_ends_with_the_install_command(tmp_path: Path) -> None:
+    child = start_with_sdk(tmp_path, "import some_part_of_it")
+    reply, log = child.communicate(json.dumps(INITIALIZE_MESSAGES[0]) + "\n", timeout=TIMEOUT_S)
+    assert (child.returncode, reply) == (2, "")
+    assert "some_part_of_it is missing" in log
+    assert "pip install" in log
+    assert "Traceback" not in log
+
+
+def test_client_that_disconnects_at_once_ends_the_server(tmp_path: Path) -> None:
+    done = subprocess.run(COMMAND, env=isolated_env(tmp_path), input="", capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_invalid_setting_is_reported_before_the_protocol_starts(tmp_path: Path) -> None:
     command = [*COMMAND, "--home", str(tmp_path)]
     (tmp_path / "config.toml").write_text("colour = 'red'\n")

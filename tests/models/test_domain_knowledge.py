@@ -74,7 +74,7 @@ def test_rows_of_different_owners_have_different_ids() -> None:
         ("patterns", {"pattern": "x", "id": ".."}, "id is '..'."),
         ("patterns", {"pattern": "x", "id": "a/b"}, "id is 'a/b'."),
         ("patterns", {"pattern": "x", "confidence": 1.1}, "confidence is 1.1."),
-        ("correlations", {"source_a": "BTC", "source_b": "btc ", "rule": "x"}, "Both sides are 'BTC'."),
+        ("correlations", {"source_a": "BTC", "source_b": "btc ", "rule": "x"}, "source_a and source_b are both 'BTC'."),
     ],
 )
 def test_invalid_row_raises_with_message_and_hint(table: str, fields: dict[str, Any], message: str) -> None:
@@ -85,7 +85,7 @@ def test_invalid_row_raises_with_message_and_hint(table: str, fields: dict[str, 
 
 @pytest.mark.parametrize("ref", ["", "thresholds", "thresholds/", "feedback/a", "stars/a", "thresholds/a b", 7])
 def test_invalid_ref_is_rejected(ref: Any) -> None:
-    with pytest.raises(InvalidInput, match="names no claim"):
+    with pytest.raises(InvalidInput, match="is not a reference"):
         parse_ref(ref)
 
 

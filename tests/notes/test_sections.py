@@ -64,7 +64,7 @@ def test_page_has_title_tags_aliases_and_date() -> None:
     assert production.entities == ("The book", "Ada", "Ben")
     assert {part.created_at for part in parts(PAGE)} == {"2025-03-04T00:00:00.000000+00:00"}
     assert port.fields == {"status": "open", "note_source": "wiki"}
-    assert port.noted("a.md") == {
+    assert port.to_metadata("a.md") == {
         "status": "open",
         "note_source": "wiki",
         "note": {"path": "a.md", "heading": "Port", "fields": ["note_source", "status"]},
@@ -233,7 +233,11 @@ def test_similar_page_is_read_as_an_ordinary_page() -> None:
 def test_sections_of_random_pages_are_valid_memories(text: str) -> None:
     for part in parts(text):
         fact = Fact(
-            text=part.text, tags=part.tags, entities=part.entities, context=part.context, metadata=part.noted("a.md")
+            text=part.text,
+            tags=part.tags,
+            entities=part.entities,
+            context=part.context,
+            metadata=part.to_metadata("a.md"),
         )
         assert fact.text == part.text
         assert 0 < len(part.text) <= MAX_TEXT

@@ -26,8 +26,8 @@ from cofio.errors import (
     StoreError,
     Unavailable,
 )
+from cofio.models.markdown_notes import IndexResult, VaultExportResult
 from cofio.models.memory import Adopt, Fact, Memory, Viewer
-from cofio.models.notes import IndexResult, VaultExportResult
 from cofio.notes import files
 from cofio.notes.service import BATCH, NotesOptions
 from cofio.ports import Matrix, Store

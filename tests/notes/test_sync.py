@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.models.notes import FiledPart, FileState, Stamp
+from cofio.models.markdown_notes import FiledPart, FileState, Stamp
 from cofio.notes import sync
 from cofio.notes.obsidian import Note
 from cofio.notes.sections import Section
@@ -21,7 +21,7 @@ def page(path: str, *parts: tuple[str, str], note: Note | None = None) -> FilePa
 def file_states(path: str, *parts: tuple[int, str, str]) -> dict[str, FileState]:
     """Return the state of an indexed file with its parts (memory, heading, text)."""
     texts = ((memory, Section(heading=heading, text=text)) for memory, heading, text in parts)
-    stored = tuple(FiledPart(memory, part.under, part.says, "") for memory, part in texts)
+    stored = tuple(FiledPart(memory, part.heading_digest, part.text_digest, "") for memory, part in texts)
     return {path: FileState(path=path, hash="old", size=1, modified=1, parts=stored)}
 
 
@@ -78,12 +78,12 @@ def exported_note(path: str, memory: int) -> dict[str, FileState]:
 def test_note_belongs_to_its_previous_file_or_the_first() -> None:
     pages = [page(path, ("", "x"), note=Note(7, "x")) for path in ("a", "b", "c")]
     results = sync.match_sections(pages, exported_note("b", 7), [])
-    assert [isinstance(results.pairs[path][0].said, Note) for path in "abc"] == [False, True, False]
+    assert [isinstance(results.pairs[path][0].content, Note) for path in "abc"] == [False, True, False]
     results = sync.match_sections(pages, exported_note("gone", 7), ["gone"])
-    assert [isinstance(results.pairs[path][0].said, Note) for path in "abc"] == [True, False, False]
+    assert [isinstance(results.pairs[path][0].content, Note) for path in "abc"] == [True, False, False]
     assert (memories(results, "a"), unmatched_ids(results)) == ([7], [])
     results = sync.match_sections(pages, exported_note("unread", 7), [])
-    assert not any(isinstance(results.pairs[path][0].said, Note) for path in "abc")
+    assert not any(isinstance(results.pairs[path][0].content, Note) for path in "abc")
 
 
 TEXT = st.sampled_from(["one", "two", "three", "four"])
@@ -107,7 +107,7 @@ def test_nothing_is_matched_twice_and_nothing_is_lost(
     for path, pairs in results.pairs.items():
         assert len(pairs) == len(after[path])
     lost = {words[memory_id] for memory_id in unmatched_ids(results)}
-    new = {pair.said.text for pairs in results.pairs.values() for pair in pairs if pair.old is None}
+    new = {pair.content.text for pairs in results.pairs.values() for pair in pairs if pair.old is None}
     assert not lost & new  # what is gone and what came are never the same words
 
 

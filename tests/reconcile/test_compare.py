@@ -101,7 +101,7 @@ def test_one_shared_word_is_enough_in_a_short_memory() -> None:
 def test_identical_words_are_the_same_without_the_model() -> None:
     judge = FixedJudge(update=0.99)
     verdict = JudgedComparer(judge).compare("The repo uses pnpm", "the repository uses pnpm!", 0.1)
-    assert (verdict.kind, judge.asked) == ("same", 0)
+    assert (verdict.kind, judge.relation_calls) == ("same", 0)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_long_texts_are_compared_verbatim() -> None:
     judge = FixedJudge(same=0.99)
     assert JudgedComparer(judge).compare(f"{text} Also today.", text, 0.99).kind == "add"
     assert JudgedComparer(judge).compare(text, text, 0.99).kind == "same"
-    assert judge.asked == 0
+    assert judge.relation_calls == 0
 
 
 # ── Without the model ─────────────────────────────────────────────────────────────────────────────────────────────────

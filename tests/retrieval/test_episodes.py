@@ -283,7 +283,7 @@ def test_viewer_finds_and_purges_own_episodes(keeper: Keeper) -> None:
         lambda viewer_keeper: viewer_keeper.services.episodes.forget("2026-01-01", 1),
         lambda viewer_keeper: viewer_keeper.services.access.store.episodes.counts(),
         lambda viewer_keeper: viewer_keeper.services.access.store.episodes.adopt([]),
-        lambda viewer_keeper: viewer_keeper.services.access.store.carrying.episodes(0, 1),
+        lambda viewer_keeper: viewer_keeper.services.access.store.snapshots.episodes(0, 1),
     ],
 )
 def test_operations_on_all_episodes_are_forbidden_to_viewers(

@@ -102,7 +102,7 @@ def test_relevant_memory_is_injected(keeper: Keeper) -> None:
     assert result.ids == (memory_id,)
     assert "## Retrieved Memories\n- [claude-code/web, 2026-11-02] The auth bug was" in result.text
     assert result.tokens == estimate_tokens(result.text)
-    assert result.given == {memory_id: digest("The auth bug was a missing cookie flag")}
+    assert result.injected == {memory_id: digest("The auth bug was a missing cookie flag")}
 
 
 def test_speaker_is_rendered(keeper: Keeper) -> None:
@@ -155,10 +155,10 @@ def test_memories_already_injected_in_the_session_are_replaced_by_the_next_best(
         for service in "shop wiki docs cluster search billing".split()
     ]
     first = keeper.recall("we deploy on Mondays", project=WEB)
-    second = keeper.recall("we deploy on Mondays", project=WEB, given=first.given)
+    second = keeper.recall("we deploy on Mondays", project=WEB, injected=first.injected)
     assert {*first.ids, *second.ids} == set(ids)
     assert not {*first.ids} & {*second.ids}
-    assert not keeper.recall("we deploy on Mondays", project=WEB, given={**first.given, **second.given})
+    assert not keeper.recall("we deploy on Mondays", project=WEB, injected={**first.injected, **second.injected})
 
 
 @pytest.mark.parametrize("injected_count", [50, 60, 200, 300])
@@ -166,18 +166,18 @@ def test_session_with_many_injected_memories_gets_more(keeper: Keeper, injected_
     texts = [f"We deploy shop {number} on Mondays" for number in range(injected_count + 5)]
     ids = [change.memory_id for change in keeper.add_all([Fact(text=text, project=WEB) for text in texts], dedup=False)]
     injected = {memory_id: digest(text) for memory_id, text in zip(ids[:injected_count], texts, strict=False)}
-    assert set(keeper.recall("we deploy the shop on Mondays", project=WEB, given=injected).ids) == set(
+    assert set(keeper.recall("we deploy the shop on Mondays", project=WEB, injected=injected).ids) == set(
         ids[injected_count:]
     )
     everything = {memory_id: digest(text) for memory_id, text in zip(ids, texts, strict=True)}
-    assert not keeper.recall("we deploy the shop on Mondays", project=WEB, given=everything)
+    assert not keeper.recall("we deploy the shop on Mondays", project=WEB, injected=everything)
 
 
 def test_edited_memory_is_injected_again(keeper: Keeper) -> None:
     memory_id = add(keeper, "We deploy on Mondays")
     result = keeper.recall("when do we deploy on Mondays", project=WEB)
     keeper.update(memory_id, text="We deploy on Mondays at noon")
-    assert keeper.recall("when do we deploy on Mondays", project=WEB, given=result.given).ids == (memory_id,)
+    assert keeper.recall("when do we deploy on Mondays", project=WEB, injected=result.injected).ids == (memory_id,)
 
 
 def test_duplicate_text_under_another_id_is_not_injected_again(keeper: Keeper) -> None:
@@ -185,7 +185,7 @@ def test_duplicate_text_under_another_id_is_not_injected_again(keeper: Keeper) -
     result = keeper.recall("when do we deploy on Mondays", project=WEB)
     keeper.delete(memory_id)
     add(keeper, "we deploy on  mondays", project="")
-    assert not keeper.recall("when do we deploy on Mondays", project=WEB, given=result.given)
+    assert not keeper.recall("when do we deploy on Mondays", project=WEB, injected=result.injected)
 
 
 def test_question_next_to_a_long_paste_finds_the_same_memory(keeper: Keeper) -> None:
@@ -255,7 +255,7 @@ def test_resumed_session_gets_no_lower_ranked_memories(keeper: Keeper) -> None:
         add(keeper, f"Decision number {number}", kind="decision")
     first = keeper.recall(project=WEB, k=8)
     assert len(first.ids) == 8
-    assert not keeper.recall(project=WEB, given=first.given, k=8)
+    assert not keeper.recall(project=WEB, injected=first.injected, k=8)
 
 
 def test_resumed_session_gets_new_and_changed_top_memories(keeper: Keeper) -> None:
@@ -265,7 +265,7 @@ def test_resumed_session_gets_new_and_changed_top_memories(keeper: Keeper) -> No
     new = add(keeper, "Ask Mireille about refunds")
     keeper.update(new, pinned=True)
     keeper.update(first.ids[2], text="Decision number two, as it is now")
-    assert keeper.recall(project=WEB, given=first.given).ids == (new, first.ids[2])
+    assert keeper.recall(project=WEB, injected=first.injected).ids == (new, first.ids[2])
 
 
 def test_archived_and_duplicate_memories_make_room_for_others(keeper: Keeper) -> None:
@@ -389,9 +389,9 @@ def test_recall_command_reports_when_nothing_is_injected(cofio: InProcessCli) ->
 def test_each_memory_is_injected_once_per_session(keeper: Keeper) -> None:
     injected: dict[int, str] = {}
     prompts: list[Callable[[], Any]] = [
-        lambda: keeper.recall(project=WEB, given=injected),
-        lambda: keeper.recall("how do we deploy the shop?", project=WEB, given=injected),
-        lambda: keeper.recall("and how do we deploy the shop on Mondays?", project=WEB, given=injected),
+        lambda: keeper.recall(project=WEB, injected=injected),
+        lambda: keeper.recall("how do we deploy the shop?", project=WEB, injected=injected),
+        lambda: keeper.recall("and how do we deploy the shop on Mondays?", project=WEB, injected=injected),
     ]
     for number in range(10):
         add(keeper, f"Decision number {number}", kind="decision")
@@ -399,6 +399,6 @@ def test_each_memory_is_injected_once_per_session(keeper: Keeper) -> None:
     injected_ids: list[int] = []
     for send in prompts:
         result = send()
-        injected.update(result.given)
+        injected.update(result.injected)
         injected_ids += result.ids
     assert len(injected_ids) == len(set(injected_ids)) == 11

@@ -65,7 +65,7 @@ def test_rows_named_in_the_prompt_precede_memories(keeper: Keeper) -> None:
         "</cofio-memory>",
     ]
     assert result.ids == (memory,)
-    assert len(result.given) == 2
+    assert len(result.injected) == 2
     assert result.tokens == estimate_tokens(result.text)
 
 
@@ -141,38 +141,38 @@ def test_row_text_cannot_break_out_of_the_block(keeper: Keeper) -> None:
 def test_line_is_injected_once_per_session(keeper: Keeper) -> None:
     put(keeper, VOLUME)
     first = keeper.recall("AAPL?")
-    assert not keeper.recall("AAPL, again?", given=first.given)
+    assert not keeper.recall("AAPL, again?", injected=first.injected)
     assert exact_lines(keeper.recall("AAPL?").text) == [LINE]
 
 
 def test_threshold_that_fires_at_a_new_value_is_injected_again(keeper: Keeper) -> None:
     put(keeper, VOLUME)
-    injected = dict(keeper.recall("AAPL?").given)
+    injected = dict(keeper.recall("AAPL?").injected)
     for value in ("6M", "7M"):
-        result = keeper.recall(f"AAPL volume is {value}", given=injected)
+        result = keeper.recall(f"AAPL volume is {value}", injected=injected)
         assert exact_lines(result.text) == [f"{LINE} (fires: {value[0]}000000)"]
-        injected |= result.given
-    assert not keeper.recall("AAPL volume is 7M", given=injected)
-    assert not keeper.recall("AAPL volume is 4M", given=injected)
+        injected |= result.injected
+    assert not keeper.recall("AAPL volume is 7M", injected=injected)
+    assert not keeper.recall("AAPL volume is 4M", injected=injected)
 
 
 def test_line_that_fired_is_not_injected_again_without_a_value(keeper: Keeper) -> None:
     put(keeper, VOLUME)
     fired = keeper.recall("AAPL volume is 6M")
-    assert not keeper.recall("and AAPL's volume now?", given=fired.given)
+    assert not keeper.recall("and AAPL's volume now?", injected=fired.injected)
 
 
 def test_changed_row_is_injected_again(keeper: Keeper) -> None:
     put(keeper, VOLUME)
-    injected = keeper.recall("AAPL volume is 6M").given
+    injected = keeper.recall("AAPL volume is 6M").injected
     put(keeper, Threshold(source="AAPL", metric="volume", value=4e6, direction="above"))
-    assert exact_lines(keeper.recall("AAPL?", given=injected).text) == ["- AAPL/volume: above 4000000"]
+    assert exact_lines(keeper.recall("AAPL?", injected=injected).text) == ["- AAPL/volume: above 4000000"]
 
 
 def test_injected_rows_make_room_for_the_next(keeper: Keeper) -> None:
     put(keeper, *(Pattern(pattern=f"habit {number}", source="AAPL", confidence=number / 10) for number in range(3, 10)))
     first = keeper.recall("AAPL")
-    rest = keeper.recall("AAPL", given=first.given)
+    rest = keeper.recall("AAPL", injected=first.injected)
     assert len(exact_lines(first.text)) == 5
     assert exact_lines(rest.text) == ["- [0.40] AAPL: habit 4", "- [0.30] AAPL: habit 3"]
 
@@ -181,9 +181,9 @@ def test_injected_lines_can_be_recorded_and_read(keeper: Keeper) -> None:
     put(keeper, VOLUME)
     memory = keeper.add("AAPL reports its earnings on thursday").memory_id
     result = keeper.recall("when does AAPL report earnings?")
-    keeper.services.captures.mark_injected("claude-code", "s1", result.given)
-    assert keeper.services.memories.texts(list(result.given)) == ["AAPL reports its earnings on thursday"]
-    assert keeper.services.captures.injected("claude-code", "s1")[memory] == result.given[memory]
+    keeper.services.captures.mark_injected("claude-code", "s1", result.injected)
+    assert keeper.services.memories.texts(list(result.injected)) == ["AAPL reports its earnings on thursday"]
+    assert keeper.services.captures.injected("claude-code", "s1")[memory] == result.injected[memory]
 
 
 # ── Memories with the text of a row ───────────────────────────────────────────────────────────────────────────────────
@@ -194,15 +194,15 @@ def test_memory_of_an_injected_row_is_not_repeated(keeper: Keeper) -> None:
     result = keeper.recall("shall I flag AAPL if volume exceeds 4M?")
     assert exact_lines(result.text) == [LINE]
     assert memory not in result.ids
-    second = keeper.recall("shall I flag AAPL if volume exceeds 4M?", given=result.given)
+    second = keeper.recall("shall I flag AAPL if volume exceeds 4M?", injected=result.injected)
     assert not second
 
 
 def test_row_is_injected_after_its_memory_only_when_it_fires(keeper: Keeper) -> None:
     memory = memory_of_row(keeper, "Flag AAPL if volume exceeds 5M", VOLUME)
     injected = {memory: "any"}
-    assert exact_lines(keeper.recall("AAPL volume?", given=injected).text) == []
-    assert exact_lines(keeper.recall("AAPL volume is 6M", given=injected).text) == [f"{LINE} (fires: 6000000)"]
+    assert exact_lines(keeper.recall("AAPL volume?", injected=injected).text) == []
+    assert exact_lines(keeper.recall("AAPL volume is 6M", injected=injected).text) == [f"{LINE} (fires: 6000000)"]
 
 
 def test_memories_of_omitted_rows_are_injected(keeper: Keeper) -> None:
@@ -326,31 +326,31 @@ def make_event(name: str, turn: str = "p1", **fields: Any) -> Event:
 def test_prompt_that_names_a_source_gets_its_threshold_first(keeper: Keeper, session_handler: SessionHandler) -> None:
     put(keeper, VOLUME)
     keeper.add("AAPL reports its earnings on thursday")
-    first = session_handler.attend(
+    first = session_handler.handle(
         make_event("UserPromptSubmit", prompt="when does AAPL report earnings?"), "/home/ann/web"
     )
     assert next(line for line in first.splitlines() if line.startswith("- ")) == LINE
     assert "earnings on thursday" in first
-    second = session_handler.attend(make_event("UserPromptSubmit", "p2", prompt="and AAPL's volume?"), "/home/ann/web")
+    second = session_handler.handle(make_event("UserPromptSubmit", "p2", prompt="and AAPL's volume?"), "/home/ann/web")
     assert second == ""
-    third = session_handler.attend(make_event("UserPromptSubmit", "p3", prompt="AAPL volume is 6.2M"), "/home/ann/web")
+    third = session_handler.handle(make_event("UserPromptSubmit", "p3", prompt="AAPL volume is 6.2M"), "/home/ann/web")
     assert exact_lines(third) == [f"{LINE} (fires: 6200000)"]
 
 
 def test_line_is_injected_again_after_clear(keeper: Keeper, session_handler: SessionHandler) -> None:
     put(keeper, VOLUME)
     prompt_event = make_event("UserPromptSubmit", prompt="how is AAPL?")
-    assert session_handler.attend(prompt_event, "")
-    assert session_handler.attend(prompt_event, "") == ""
-    session_handler.attend(make_event("SessionStart", source="clear"), "")
-    assert exact_lines(session_handler.attend(prompt_event, "")) == [LINE]
+    assert session_handler.handle(prompt_event, "")
+    assert session_handler.handle(prompt_event, "") == ""
+    session_handler.handle(make_event("SessionStart", source="clear"), "")
+    assert exact_lines(session_handler.handle(prompt_event, "")) == [LINE]
 
 
 def test_echo_of_a_line_by_the_agent_is_not_learned(keeper: Keeper, session_handler: SessionHandler) -> None:
     rule = "We always flag AAPL when its volume doubles"
     put(keeper, Pattern(pattern=rule, source="AAPL", confidence=0.9))
-    assert rule in session_handler.attend(make_event("UserPromptSubmit", prompt="how is AAPL?"), "")
-    session_handler.attend(make_event("Stop", last_assistant_message=f"{rule}."), "")
+    assert rule in session_handler.handle(make_event("UserPromptSubmit", prompt="how is AAPL?"), "")
+    session_handler.handle(make_event("Stop", last_assistant_message=f"{rule}."), "")
     [item] = keeper.items()
     assert item.exchange
     assert rule in item.exchange.injected

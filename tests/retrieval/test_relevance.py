@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from cofio.core import Keeper
-from cofio.judgement.model import Relation
+from cofio.judgement.onnx_classifier import Relation
 from cofio.judgement.spans import Span
 from cofio.models.memory import Fact, Memory
 from cofio.retrieval import recall
@@ -132,10 +132,10 @@ def test_injected_memories_do_not_use_up_candidates(keeper: Keeper, judge: WordJ
         add(keeper, f"deploy production host{number}")
     injected: dict[int, str] = {}
     for _ in range(3):
-        result = keeper.recall("deploy production", project=WEB, given=injected)
+        result = keeper.recall("deploy production", project=WEB, injected=injected)
         assert len(result.ids) == recall.AT_PROMPT
-        assert not injected.keys() & result.given.keys()
-        injected.update(result.given)
+        assert not injected.keys() & result.injected.keys()
+        injected.update(result.injected)
 
 
 @pytest.mark.usefixtures("model_alone")

@@ -205,7 +205,7 @@ def test_failing_model_affects_nothing_but_reranking(caplog: pytest.LogCaptureFi
         ann = keeper.as_viewer(Viewer(user="ann"))
         keeper.warm()
         assert keeper.services.embeddings.build_token_embeddings() == 0
-        assert InboxWorker(keeper)._catch_up() == 2.0
+        assert InboxWorker(keeper)._do_pending_work() == 2.0
         assert ann.search("ferry")
         assert len(caplog.records) == 1  # viewers hear of it too
 
@@ -227,7 +227,7 @@ def test_worker_yields_to_writers(tmp_path: Path) -> None:
         keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
         keeper.services.embeddings.build_token_embeddings(most=1)
         with stores[1]._file.writing():
-            assert InboxWorker(keeper)._catch_up() == 2.0
+            assert InboxWorker(keeper)._do_pending_work() == 2.0
         stores[1].close()
 
 
@@ -277,8 +277,8 @@ def test_worker_embeds_pending_memories_and_idles_when_done(tmp_path: Path) -> N
     ) as keeper:
         keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
         worker = InboxWorker(keeper)
-        assert worker._catch_up() < 2.0
+        assert worker._do_pending_work() < 2.0
         assert keeper.services.embeddings.pending_token_embeddings() == 12
-        worker._catch_up()
-        assert worker._catch_up() == 2.0
+        worker._do_pending_work()
+        assert worker._do_pending_work() == 2.0
         assert keeper.services.embeddings.pending_token_embeddings() == 0

@@ -181,7 +181,7 @@ def test_key_mark_is_hidden_and_cannot_be_forged(keeper: Keeper, store: Store) -
         forged = AgentSession(client=client, session="s1", user="ada", agent="codex", first_at="", last_at="")
         index = ScopedStore(store, EVE).episodes
         assert index.turns(forged, 9) == index.turns(forged, 9, viewer=ADA) == []
-        assert index.changesets(forged, 9) == index.given(forged) == []
+        assert index.changesets(forged, 9) == index.injected(forged) == []
     assert index.sessions(9, viewer=ADA) == eve.sessions()
 
 
@@ -307,7 +307,7 @@ def test_compaction_summary_is_stored_and_not_learned_from(keeper: Keeper, tmp_p
     handler = SessionHandler(keeper, tmp_path)
     summary = SUMMARY.replace("Editing client.py", "We switched from Prisma to Drizzle. I prefer tabs over spaces.")
     for _ in range(2):  # hooks may fire twice
-        assert handler.attend(event("claude-code", post_compact(summary)), "/srv/web") == ""
+        assert handler.handle(event("claude-code", post_compact(summary)), "/srv/web") == ""
     handler.close()
     (item,) = keeper.services.captures.due()
     keeper.services.captures.process(item)
@@ -333,21 +333,21 @@ def test_learning_from_a_compaction_summary_does_nothing(keeper: Keeper) -> None
 @pytest.mark.parametrize("summary", ["", "   ", None, 7, "<summary></summary>", "<analysis>a</analysis>"])
 def test_empty_summary_is_not_stored(keeper: Keeper, tmp_path: Path, summary: Any) -> None:
     handler = SessionHandler(keeper, tmp_path)
-    handler.attend(event("claude-code", post_compact(summary)), "/srv/web")
+    handler.handle(event("claude-code", post_compact(summary)), "/srv/web")
     handler.close()
     assert keeper.items() == []
 
 
 def test_summary_of_a_subagent_is_not_stored(keeper: Keeper, tmp_path: Path) -> None:
     handler = SessionHandler(keeper, tmp_path)
-    handler.attend(event("claude-code", post_compact(SUMMARY, agent_id="a1")), "/srv/web")
+    handler.handle(event("claude-code", post_compact(SUMMARY, agent_id="a1")), "/srv/web")
     handler.close()
     assert keeper.items() == []
 
 
 def test_summary_of_a_key_is_visible_to_its_owner_only(keeper: Keeper, tmp_path: Path) -> None:
     handler = SessionHandler(keeper, tmp_path)
-    handler.attend(event("claude-code", post_compact(SUMMARY)), "/srv/web", keeper=keeper.as_viewer(ADA))
+    handler.handle(event("claude-code", post_compact(SUMMARY)), "/srv/web", keeper=keeper.as_viewer(ADA))
     handler.close()
     assert len(keeper.as_viewer(ADA).session("s1").summaries) == 1
     assert keeper.as_viewer(BOB).sessions() == []

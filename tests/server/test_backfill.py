@@ -258,10 +258,10 @@ def test_turns_captured_by_hooks_are_not_learned_again(
     target.parent.mkdir(parents=True)
     target.write_bytes((SAMPLES / client / "session.jsonl").read_bytes())
     os.utime(target, (1_700_000_000, 1_700_000_000))
-    attendant = SessionHandler(keeper, tmp_path)
+    sessions = SessionHandler(keeper, tmp_path)
     for line in (SAMPLES / client / "hooks.jsonl").read_text().splitlines():
-        attendant.attend(event(client, line.encode()), WEB, local=False)
-    attendant.close()
+        sessions.handle(event(client, line.encode()), WEB, local=False)
+    sessions.close()
     InboxWorker(keeper).drain()
     before, told = keeper.inbox_status().captured, live_texts(keeper)
     assert told

@@ -92,6 +92,6 @@ def test_retention_uses_the_keepers_clock(keeper: Keeper) -> None:
     capture = keeper.capture("Hi there!", wait=True)  # dated by the keeper's clock, which differs from the system clock
     worker = InboxWorker(keeper, days_kept=30)
     worker.start()
-    wait_until(lambda: worker._tidied)
+    wait_until(lambda: worker._retention_at)
     worker.stop()
     assert keeper.retry(capture.id).state == "pending"

@@ -61,13 +61,13 @@ def summarize_runs(runs: list[MaintenanceRun]) -> list[tuple[str, str, str]]:
 
 
 def test_first_run_is_at_the_next_slot(keeper: Keeper, clock: ManualClock) -> None:
-    caretaker = Scheduler(keeper, {"prune": DAILY}, clock)
-    assert caretaker.tick(clock()) == []
+    scheduler = Scheduler(keeper, {"prune": DAILY}, clock)
+    assert scheduler.tick(clock()) == []
     assert summarize_runs(keeper.runs()) == [("prune", "2026-03-02T03:00", "began")]
-    assert caretaker.tick(clock.set_time(1, 2, 59)) == []
-    assert summarize_runs(caretaker.tick(clock.set_time(1, 3))) == [("prune", "2026-03-03T03:00", "done")]
-    assert caretaker.tick(clock.set_time(1, 3, 1)) == []
-    assert caretaker.tick(clock.set_time(1, 23)) == []
+    assert scheduler.tick(clock.set_time(1, 2, 59)) == []
+    assert summarize_runs(scheduler.tick(clock.set_time(1, 3))) == [("prune", "2026-03-03T03:00", "done")]
+    assert scheduler.tick(clock.set_time(1, 3, 1)) == []
+    assert scheduler.tick(clock.set_time(1, 23)) == []
     assert summarize_runs(keeper.runs()) == [
         ("prune", "2026-03-03T03:00", "done"),
         ("prune", "2026-03-02T03:00", "began"),
@@ -85,9 +85,9 @@ def test_missed_slots_are_caught_up_with_one_run(keeper: Keeper, clock: ManualCl
 
 
 def test_chores_have_separate_schedules_and_disabled_ones_never_run(keeper: Keeper, clock: ManualClock) -> None:
-    caretaker = Scheduler(keeper, {"consolidate": DAILY, "prune": WEEKLY, "backup": ""}, clock)
-    caretaker.tick(clock())
-    result = [run for day in range(1, 9) for run in caretaker.tick(clock.set_time(day))]
+    scheduler = Scheduler(keeper, {"consolidate": DAILY, "prune": WEEKLY, "backup": ""}, clock)
+    scheduler.tick(clock())
+    result = [run for day in range(1, 9) for run in scheduler.tick(clock.set_time(day))]
     assert [run.chore for run in result].count("consolidate") == 8
     assert [run.slot[:16] for run in result if run.chore == "prune"] == ["2026-03-08T04:00"]
     assert keeper.runs(chore="backup") == []
@@ -99,10 +99,10 @@ def test_scheduled_prune_archives_memories_and_can_be_undone(keeper: Keeper, clo
     for day in range(0, 70, 7):
         keeper.services.access.store.note([Retrieval(item.id, "port", "ann", clock.set_time(day)) for item in recalled])
     clock.set_time(0)
-    caretaker = Scheduler(keeper, {"prune": WEEKLY}, clock)
-    caretaker.tick(clock())
-    (run,) = caretaker.tick(clock.set_time(70))
-    assert run.told["decisions"] == 1
+    scheduler = Scheduler(keeper, {"prune": WEEKLY}, clock)
+    scheduler.tick(clock())
+    (run,) = scheduler.tick(clock.set_time(70))
+    assert run.details["decisions"] == 1
     assert keeper.get(archived.id).archived
     assert run.changeset is not None
     assert keeper.changeset(run.changeset).why == "prune, as scheduled"
@@ -111,27 +111,27 @@ def test_scheduled_prune_archives_memories_and_can_be_undone(keeper: Keeper, clo
 
 
 def test_slot_of_a_dead_run_is_repeated(keeper: Keeper, clock: ManualClock) -> None:
-    caretaker = Scheduler(keeper, {"prune": DAILY}, clock)
-    caretaker.tick(clock())
+    scheduler = Scheduler(keeper, {"prune": DAILY}, clock)
+    scheduler.tick(clock())
     clock.set_time(1, 3)
     assert keeper.services.access.store.runs.claim("prune", clock(), "a process that is killed") is not None
-    assert caretaker.tick(clock.set_time(1, 3, 5)) == []
-    assert summarize_runs(caretaker.tick(clock.set_time(1, 3, 11))) == [("prune", "2026-03-03T03:00", "done")]
+    assert scheduler.tick(clock.set_time(1, 3, 5)) == []
+    assert summarize_runs(scheduler.tick(clock.set_time(1, 3, 11))) == [("prune", "2026-03-03T03:00", "done")]
     assert [run.outcome for run in keeper.runs()] == ["done", "died", "began"]
 
 
 def test_failed_chore_does_not_affect_others(
     keeper: Keeper, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caretaker = Scheduler(keeper, {"backup": DAILY, "prune": DAILY}, clock)  # this keeper has no backup
-    caretaker.tick(clock())
-    assert [(run.chore, run.outcome) for run in caretaker.tick(clock.set_time(1, 4))] == [
+    scheduler = Scheduler(keeper, {"backup": DAILY, "prune": DAILY}, clock)  # this keeper has no backup
+    scheduler.tick(clock())
+    assert [(run.chore, run.outcome) for run in scheduler.tick(clock.set_time(1, 4))] == [
         ("backup", "failed"),
         ("prune", "done"),
     ]
-    assert caretaker.tick(clock.set_time(1, 5)) == []
+    assert scheduler.tick(clock.set_time(1, 5)) == []
     assert "backup" in caplog.text
-    assert "no backup" in keeper.runs(chore="backup")[0].told["error"]
+    assert "cannot back up" in keeper.runs(chore="backup")[0].details["error"]
 
 
 def test_invalid_schedule_is_rejected(keeper: Keeper, clock: ManualClock) -> None:
@@ -175,11 +175,11 @@ def test_thread_continues_after_errors(
             raise ValueError("a bug")
 
     scripted_keeper.act = fail
-    caretaker = Scheduler(scripted_keeper, {"prune": DAILY}, clock, every=0.01)
-    caretaker.start()
+    scheduler = Scheduler(scripted_keeper, {"prune": DAILY}, clock, every=0.01)
+    scheduler.start()
     wait_until(lambda: len(scripted_keeper.threads) >= 4)
-    caretaker.stop()
-    assert set(scripted_keeper.threads) == {"cofio-caretaker"}
+    scheduler.stop()
+    assert set(scripted_keeper.threads) == {"cofio-scheduler"}
     assert "The store is held." in caplog.text
     assert "unexpected error in prune" in caplog.text
     count = len(scripted_keeper.threads)
@@ -196,30 +196,30 @@ def test_stop_interrupts_the_running_chore(scripted_keeper: ScriptedKeeper, cloc
         halted.set()
 
     scripted_keeper.act = long_work
-    caretaker = Scheduler(scripted_keeper, {"prune": DAILY}, clock, every=0.01)
-    caretaker.start()
+    scheduler = Scheduler(scripted_keeper, {"prune": DAILY}, clock, every=0.01)
+    scheduler.start()
     wait_until(lambda: bool(scripted_keeper.threads))
-    caretaker.stop()
+    scheduler.stop()
     assert halted.is_set()
 
 
 def test_uninterruptible_chore_does_not_delay_shutdown(scripted_keeper: ScriptedKeeper, clock: ManualClock) -> None:
     finished = threading.Event()
     scripted_keeper.act = lambda halted: finished.wait(20)
-    caretaker = Scheduler(scripted_keeper, {"prune": DAILY}, clock, every=0.01)
-    caretaker.start()
+    scheduler = Scheduler(scripted_keeper, {"prune": DAILY}, clock, every=0.01)
+    scheduler.start()
     wait_until(lambda: bool(scripted_keeper.threads))
     start_time = time.monotonic()
-    caretaker.stop(patience=0.1)
+    scheduler.stop(patience=0.1)
     assert time.monotonic() - start_time < 10
     finished.set()
 
 
 def test_no_thread_without_schedules(keeper: Keeper, clock: ManualClock) -> None:
-    caretaker = Scheduler(keeper, {"prune": "off"}, clock)
-    caretaker.start()
-    assert "cofio-caretaker" not in {thread.name for thread in threading.enumerate()}
-    caretaker.stop()
+    scheduler = Scheduler(keeper, {"prune": "off"}, clock)
+    scheduler.start()
+    assert "cofio-scheduler" not in {thread.name for thread in threading.enumerate()}
+    scheduler.stop()
 
 
 # ── processes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,16 +227,16 @@ def test_no_thread_without_schedules(keeper: Keeper, clock: ManualClock) -> None
 _SCHEDULER = """
 import sys
 from pathlib import Path
-from cofio.server.background.scheduler import Scheduler as Caretaker
+from cofio.server.background.scheduler import Scheduler
 from cofio.core import Keeper
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import HashEmbedder
 now = "2026-03-03T03:00:10.000000+00:00"
 keeper = Keeper(SqliteStore(Path(sys.argv[1]), lambda: now), HashEmbedder(), lambda: now)
-caretaker = Caretaker(keeper, {"consolidate": "0 3 * * *", "prune": "0 3 * * *"}, lambda: now)
+scheduler = Scheduler(keeper, {"consolidate": "0 3 * * *", "prune": "0 3 * * *"}, lambda: now)
 print("ready", flush=True)
 sys.stdin.readline()
-print(",".join(run.chore for _ in range(5) for run in caretaker.tick(now)))
+print(",".join(run.chore for _ in range(5) for run in scheduler.tick(now)))
 keeper.close()
 """
 
@@ -281,5 +281,5 @@ def test_service_runs_the_scheduler_while_enabled(keeper: Keeper, tmp_path: Path
             observed.append({thread.name for thread in threading.enumerate()})
 
     anyio.run(run)
-    assert ("cofio-caretaker" in observed[0]) is expected
-    assert "cofio-caretaker" not in {thread.name for thread in threading.enumerate()}
+    assert ("cofio-scheduler" in observed[0]) is expected
+    assert "cofio-scheduler" not in {thread.name for thread in threading.enumerate()}

@@ -16,7 +16,7 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import StoreBusy, Unavailable
-from cofio.models.notes import IndexResult
+from cofio.models.markdown_notes import IndexResult
 from cofio.ports import Matrix
 from cofio.server.background.notes_watcher import NotesWatcher
 from cofio.server.http.app import make
@@ -77,7 +77,7 @@ def ticks() -> ManualTicks:
 
 
 @pytest.fixture
-def librarian(keeper: Keeper, vault: Path, ticks: ManualTicks) -> NotesWatcher:
+def watcher(keeper: Keeper, vault: Path, ticks: ManualTicks) -> NotesWatcher:
     return NotesWatcher(keeper, [vault], ticks=ticks)
 
 
@@ -89,96 +89,96 @@ def has_memory_with(keeper: Keeper, phrase: str) -> bool:
     return any(phrase in text for text in memory_texts(keeper))
 
 
-def tick_twice(librarian: NotesWatcher) -> list[IndexResult]:
+def tick_twice(watcher: NotesWatcher) -> list[IndexResult]:
     """Return what two consecutive ticks indexed."""
-    return librarian.tick() + librarian.tick()
+    return watcher.tick() + watcher.tick()
 
 
 # ── stable files ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_file_is_indexed_after_two_identical_ticks(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_file_is_indexed_after_two_identical_ticks(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    assert librarian.tick() == []
+    assert watcher.tick() == []
     (vault / "deploy.md").write_text(DEPLOY + "\nIn Frank")  # still being written
-    assert librarian.tick() == []
+    assert watcher.tick() == []
     (vault / "deploy.md").write_text(DEPLOY + "\nIn Frankfurt, after lunch.")
-    assert librarian.tick() == []
+    assert watcher.tick() == []
     assert memory_texts(keeper) == []
-    [read] = librarian.tick()
+    [read] = watcher.tick()
     assert (read.read, read.gone) == (1, 0)
     assert read.added >= 1
     assert has_memory_with(keeper, "In Frankfurt, after lunch.")
     assert not any(text.endswith("In Frank") for text in memory_texts(keeper))
-    assert librarian.tick() == []
-    assert keeper.changes(limit=1)[0].by == "librarian"
+    assert watcher.tick() == []
+    assert keeper.changes(limit=1)[0].by == "notes"
 
 
-def test_edits_moves_and_deletions_are_followed(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_edits_moves_and_deletions_are_followed(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    tick_twice(librarian)
+    tick_twice(watcher)
     (vault / "deploy.md").write_text(DEPLOY.replace("Fly.io", "Render"))
-    tick_twice(librarian)
+    tick_twice(watcher)
     assert has_memory_with(keeper, "Render")
     assert not has_memory_with(keeper, "Fly.io")
     (vault / "deploy.md").rename(vault / "release.md")
-    tick_twice(librarian)
+    tick_twice(watcher)
     assert sum("Render" in text for text in memory_texts(keeper)) == 1
     (vault / "style.md").unlink()
-    [read] = tick_twice(librarian)
+    [read] = tick_twice(watcher)
     assert (read.gone, read.archived) == (1, 1)
     assert not has_memory_with(keeper, "tabs")
     assert has_memory_with(keeper, "Render")
 
 
-def test_constantly_changing_file_does_not_delay_others(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_constantly_changing_file_does_not_delay_others(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    tick_twice(librarian)
+    tick_twice(watcher)
     (vault / "style.md").write_text(TABS)
     for number in range(4):
         (vault / "deploy.md").write_text(f"{DEPLOY}\nThis is line {'x' * number} of a log.\n")
-        librarian.tick()
+        watcher.tick()
     assert has_memory_with(keeper, "tabs")
     assert has_memory_with(keeper, "Fly.io")  # as last indexed
     assert not has_memory_with(keeper, "of a log")
-    librarian.tick()
+    watcher.tick()
     assert has_memory_with(keeper, "line xxx of a log")
 
 
-def test_file_restored_immediately_is_unchanged(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_file_restored_immediately_is_unchanged(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    tick_twice(librarian)
+    tick_twice(watcher)
     before = keeper.changes(limit=1)[0].id
     (vault / "deploy.md").rename(vault / "deploy.md~")  # as some editors save
-    assert librarian.tick() == []
+    assert watcher.tick() == []
     (vault / "deploy.md~").rename(vault / "deploy.md")
-    assert tick_twice(librarian) == []
+    assert tick_twice(watcher) == []
     assert keeper.changes(limit=1)[0].id == before
 
 
 def test_file_deleted_while_another_is_indexed_is_noticed_at_the_next_tick(
-    librarian: NotesWatcher, keeper: Keeper, vault: Path
+    watcher: NotesWatcher, keeper: Keeper, vault: Path
 ) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    tick_twice(librarian)
+    tick_twice(watcher)
     (vault / "style.md").write_text(TABS)
-    librarian.tick()
+    watcher.tick()
     (vault / "deploy.md").unlink()
-    [read] = librarian.tick()
+    [read] = watcher.tick()
     assert (read.read, read.gone) == (1, 0)
-    [read] = librarian.tick()
+    [read] = watcher.tick()
     assert (read.read, read.gone) == (0, 1)
     assert not has_memory_with(keeper, "Fly.io")
 
 
-def test_touched_file_changes_no_memory(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_touched_file_changes_no_memory(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    tick_twice(librarian)
+    tick_twice(watcher)
     before = keeper.changes(limit=1)[0].id
     os.utime(vault / "deploy.md", ns=(1, 1))
-    assert tick_twice(librarian) == []
+    assert tick_twice(watcher) == []
     assert keeper.changes(limit=1)[0].id == before
 
 
@@ -200,14 +200,14 @@ def test_missing_folder_is_logged_once_polled_less_often_and_indexed_when_back(
     keeper: Keeper, vault: Path, ticks: ManualTicks, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = vault.with_name("other")
-    librarian = NotesWatcher(keeper, [other, vault], every=5.0, ticks=ticks)
+    watcher = NotesWatcher(keeper, [other, vault], every=5.0, ticks=ticks)
     (vault / "deploy.md").write_text(DEPLOY)
     looks = []
     look = keeper.notes.look
     with caplog.at_level(logging.INFO), pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(keeper.notes), "look", lambda _, folder: looks.append(folder) or look(folder))
         for _ in range(60):
-            librarian.tick()
+            watcher.tick()
             ticks.now += 5
         assert has_memory_with(keeper, "Fly.io")  # other folders are still followed
         assert 5 <= looks.count(other) <= 15
@@ -216,32 +216,32 @@ def test_missing_folder_is_logged_once_polled_less_often_and_indexed_when_back(
         other.mkdir()
         (other / "style.md").write_text(TABS)
         for _ in range(15):
-            librarian.tick()
+            watcher.tick()
             ticks.now += 5
     assert has_memory_with(keeper, "tabs")
     assert caplog.text.count("is followed again") == 1
 
 
 def test_memories_are_kept_when_the_folder_disappears(
-    librarian: NotesWatcher, keeper: Keeper, vault: Path, ticks: ManualTicks
+    watcher: NotesWatcher, keeper: Keeper, vault: Path, ticks: ManualTicks
 ) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    tick_twice(librarian)
+    tick_twice(watcher)
     vault.rename(vault.with_name("away"))
     for _ in range(10):
-        librarian.tick()
+        watcher.tick()
         ticks.now += 60
     assert has_memory_with(keeper, "Fly.io")
     vault.with_name("away").rename(vault)
-    assert tick_twice(librarian) == []
+    assert tick_twice(watcher) == []
     assert has_memory_with(keeper, "Fly.io")
 
 
 def test_empty_folder_is_treated_as_unmounted_unless_deletions_were_seen(keeper: Keeper, vault: Path) -> None:
-    librarian = NotesWatcher(keeper, [vault])
+    watcher = NotesWatcher(keeper, [vault])
     (vault / "deploy.md").write_text(DEPLOY)
     (vault / "style.md").write_text(TABS)
-    tick_twice(librarian)
+    tick_twice(watcher)
     stored = memory_texts(keeper)
     away = vault.with_name("away")
     shutil.copytree(vault, away)
@@ -249,29 +249,29 @@ def test_empty_folder_is_treated_as_unmounted_unless_deletions_were_seen(keeper:
         path.unlink()
     assert tick_twice(NotesWatcher(keeper, [vault])) == []  # a watcher that starts now
     assert memory_texts(keeper) == stored
-    tick_twice(librarian)
+    tick_twice(watcher)
     assert memory_texts(keeper) == []
 
 
-def test_memories_are_kept_when_the_disk_is_removed(librarian: NotesWatcher, keeper: Keeper, vault: Path) -> None:
+def test_memories_are_kept_when_the_disk_is_removed(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
-    tick_twice(librarian)
-    librarian._watches[0]._device = -1  # simulates another disk until now
+    tick_twice(watcher)
+    watcher._watches[0]._device = -1  # simulates another disk until now
     (vault / "deploy.md").unlink()
-    assert tick_twice(librarian) == []
+    assert tick_twice(watcher) == []
     assert has_memory_with(keeper, "Fly.io")
     (vault / "style.md").write_text(TABS)  # the folder is back
-    tick_twice(librarian)
+    tick_twice(watcher)
     assert has_memory_with(keeper, "tabs")
     assert not has_memory_with(keeper, "Fly.io")
 
 
 def test_polling_interval_is_reset_when_the_folder_returns(
-    librarian: NotesWatcher, keeper: Keeper, vault: Path, ticks: ManualTicks
+    watcher: NotesWatcher, keeper: Keeper, vault: Path, ticks: ManualTicks
 ) -> None:
     def advance(seconds: int) -> None:
         for _ in range(0, seconds, 5):
-            librarian.tick()
+            watcher.tick()
             ticks.now += 5
 
     away = vault.with_name("away")
@@ -288,7 +288,7 @@ def test_polling_interval_is_reset_when_the_folder_returns(
 
 
 def test_watcher_continues_after_errors(
-    librarian: NotesWatcher,
+    watcher: NotesWatcher,
     keeper: Keeper,
     vault: Path,
     ticks: ManualTicks,
@@ -306,7 +306,7 @@ def test_watcher_continues_after_errors(
     monkeypatch.setattr(type(keeper.notes), "index", failing)
     (vault / "deploy.md").write_text(DEPLOY)
     for _ in range(6):
-        librarian.tick()
+        watcher.tick()
         ticks.now += 60
     assert has_memory_with(keeper, "Fly.io")
     assert "The store is held." in caplog.text
@@ -326,24 +326,24 @@ def missing_vectors(keeper: Keeper) -> int:
     return int(stats["memories"] + stats["archived"] - stats["vectors"])
 
 
-def test_missing_vectors_are_added_in_batches(librarian: NotesWatcher, keeper: Keeper) -> None:
+def test_missing_vectors_are_added_in_batches(watcher: NotesWatcher, keeper: Keeper) -> None:
     import_without_vectors(keeper, 300)
-    assert (librarian.fill(), missing_vectors(keeper)) == (256, 44)
-    assert librarian._filling.is_over  # continues without delay
-    assert (librarian.fill(), missing_vectors(keeper)) == (44, 0)
-    assert not librarian._filling.is_over
-    assert librarian.fill() == 0
+    assert (watcher.fill(), missing_vectors(keeper)) == (256, 44)
+    assert watcher._fill_pause.is_over  # continues without delay
+    assert (watcher.fill(), missing_vectors(keeper)) == (44, 0)
+    assert not watcher._fill_pause.is_over
+    assert watcher.fill() == 0
 
 
 def test_unavailable_embedder_is_logged_once(
-    librarian: NotesWatcher, keeper: Keeper, embedder: FlakyEmbedder, caplog: pytest.LogCaptureFixture
+    watcher: NotesWatcher, keeper: Keeper, embedder: FlakyEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     import_without_vectors(keeper, 3)
     embedder.is_down = True
-    assert [librarian.fill() for _ in range(5)] == [0] * 5
-    assert caplog.text.count("left without vectors") == 1
+    assert [watcher.fill() for _ in range(5)] == [0] * 5
+    assert caplog.text.count("stored without vectors") == 1
     embedder.is_down = False
-    assert librarian.fill() == 3
+    assert watcher.fill() == 3
     assert missing_vectors(keeper) == 0
 
 
@@ -354,15 +354,15 @@ def test_thread_adds_vectors_once_the_embedder_is_available(
     monkeypatch.setattr("cofio.server.background.notes_watcher._EMBEDDER_AGAIN", 0.05)
     import_without_vectors(keeper, 300)
     embedder.is_down = True
-    librarian = NotesWatcher(keeper)
-    librarian.start()
+    watcher = NotesWatcher(keeper)
+    watcher.start()
     try:
         wait_until(lambda: embedder.calls >= 3)
         assert missing_vectors(keeper) == 300
         embedder.is_down = False
         wait_until(lambda: missing_vectors(keeper) == 0)
     finally:
-        librarian.stop()
+        watcher.stop()
 
 
 # ── thread ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -370,18 +370,18 @@ def test_thread_adds_vectors_once_the_embedder_is_available(
 
 def test_watcher_runs_in_its_own_thread_and_stops_immediately(keeper: Keeper, vault: Path) -> None:
     threads: list[str] = []
-    librarian = NotesWatcher(
-        keeper, [vault], every=0.02, told=lambda _: threads.append(threading.current_thread().name)
+    watcher = NotesWatcher(
+        keeper, [vault], every=0.02, on_sync=lambda _: threads.append(threading.current_thread().name)
     )
-    librarian.start()
+    watcher.start()
     try:
         (vault / "deploy.md").write_text(DEPLOY)
         wait_until(lambda: has_memory_with(keeper, "Fly.io"))
         (vault / "deploy.md").unlink()
         wait_until(lambda: not has_memory_with(keeper, "Fly.io"))
     finally:
-        librarian.stop()
-    assert set(threads) == {"cofio-librarian"}
+        watcher.stop()
+    assert set(threads) == {"cofio-notes"}
     (vault / "deploy.md").write_text(DEPLOY)
     time.sleep(0.1)
     assert not has_memory_with(keeper, "Fly.io")
@@ -391,11 +391,11 @@ def test_long_first_indexing_does_not_delay_shutdown(tmp_path: Path, vault: Path
     class Interrupted(HashEmbedder):
         """Embedder that stops the watcher during its first call."""
 
-        librarian: NotesWatcher | None = None
+        watcher: NotesWatcher | None = None
 
         def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-            if self.librarian:
-                self.librarian.stop()
+            if self.watcher:
+                self.watcher.stop()
             return super().embed(texts, kind)
 
     for number in range(40):
@@ -403,21 +403,21 @@ def test_long_first_indexing_does_not_delay_shutdown(tmp_path: Path, vault: Path
         (vault / f"{number}.md").write_text("".join(sections))
     clock, embedder = FixedClock(), Interrupted()
     with Keeper(SqliteStore(tmp_path / "long.db", clock), embedder, clock) as keeper:
-        embedder.librarian = NotesWatcher(keeper, [vault], ticks=ticks)
-        (read,) = tick_twice(embedder.librarian)
+        embedder.watcher = NotesWatcher(keeper, [vault], ticks=ticks)
+        (read,) = tick_twice(embedder.watcher)
         assert 0 < read.added < 1_200
-        embedder.librarian = None
+        embedder.watcher = None
         (rest,) = tick_twice(NotesWatcher(keeper, [vault], ticks=ticks))
         assert read.added + rest.added == keeper.count() == 1_200
 
 
 def test_idle_watcher_stops_immediately(keeper: Keeper, vault: Path) -> None:
-    librarian = NotesWatcher(keeper, [vault], every=3_600)
-    librarian.start()
+    watcher = NotesWatcher(keeper, [vault], every=3_600)
+    watcher.start()
     start_time = time.monotonic()
-    librarian.stop()
+    watcher.stop()
     assert time.monotonic() - start_time < 3
-    assert "cofio-librarian" not in {thread.name for thread in threading.enumerate()}
+    assert "cofio-notes" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_interval_zero_disables_watching(keeper: Keeper, vault: Path) -> None:
@@ -435,5 +435,5 @@ def test_service_runs_the_watcher(keeper: Keeper, tmp_path: Path) -> None:
             observed.append({thread.name for thread in threading.enumerate()})
 
     anyio.run(run)
-    assert "cofio-librarian" in observed[0]
-    assert "cofio-librarian" not in {thread.name for thread in threading.enumerate()}
+    assert "cofio-notes" in observed[0]
+    assert "cofio-notes" not in {thread.name for thread in threading.enumerate()}

@@ -146,11 +146,11 @@ def test_session_start_omits_vanished_memories_and_fills_up(keeper: Keeper, repo
 def test_change_does_not_cause_a_repeated_injection(keeper: Keeper, repo: Repository) -> None:
     add(keeper, repo, "The retry limit is in src/net.py.")
     request: dict[str, Any] = {"prompt": "where is the retry limit?", "project": str(repo.root)}
-    injected = keeper.recall(**request).given
+    injected = keeper.recall(**request).injected
     repo.write("src/net.py", "")
-    assert not keeper.recall(**request, given=injected)
+    assert not keeper.recall(**request, injected=injected)
     second = keeper.recall(**request)
-    assert second.given == injected
+    assert second.injected == injected
     assert keeper.recall(**request).text == second.text
 
 
@@ -216,7 +216,7 @@ def test_confirmed_memory_is_fresh_and_confirm_can_be_undone(keeper: Keeper, rep
 
 def test_memory_without_anchors_cannot_be_confirmed(keeper: Keeper, repo: Repository) -> None:
     for memory in (add(keeper, repo, "Ada prefers tabs"), add(keeper, repo, "It is in src/net.py", project="")):
-        with pytest.raises(InvalidInput, match="references nothing"):
+        with pytest.raises(InvalidInput, match="names no file"):
             keeper.mark_fresh(memory)
     with pytest.raises(NotFound):
         keeper.mark_fresh(99)
@@ -241,7 +241,7 @@ def test_service_reports_freshness_and_confirms(keeper: Keeper, client: Client, 
     assert client.mark_fresh(memory, why="looked").memory.anchors == client.get(memory).anchors
     assert client.freshness(memory) == keeper.freshness(memory) == FreshnessResult("fresh", ())
     (repo.root / "src/net.py").unlink()
-    with pytest.raises(InvalidInput, match="references nothing"):
+    with pytest.raises(InvalidInput, match="names no file"):
         client.mark_fresh(memory)
 
 

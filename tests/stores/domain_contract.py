@@ -425,7 +425,7 @@ class KnowledgeContract:
         apply_knowledge(store, Pattern(id="a", pattern="a"), Pattern(id="b", pattern="b", user="ada"))
         apply_knowledge(store, DeleteRow("patterns", "a"))
         for after, viewer in (("a", None), ("", None), ("a\x00", None), ("b", BOB)):
-            with pytest.raises(InvalidInput, match="continue after") as refused:
+            with pytest.raises(InvalidInput, match="does not exist") as refused:
                 store.domain.rows("patterns", after=after, viewer=viewer)
             assert refused.value.hint
 

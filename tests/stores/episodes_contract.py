@@ -393,11 +393,11 @@ class EpisodesContract:
     def test_session_links_to_changesets_and_given_memories(self, store: Store) -> None:
         memory, _ = add_learned_memory(store, "We use tabs", "tabs", user="ada", turn="1")
         add_learned_memory(store, "We use spaces", "spaces", user="bob", client="codex", turn="1")
-        store.give("claude", "s1", {memory: "d"})
+        store.mark_injected("claude", "s1", {memory: "d"})
         ada, bob = (next(s for s in store.episodes.sessions(9) if s.user == user) for user in ("ada", "bob"))
         (changeset,) = store.episodes.changesets(ada, 9)
         assert [change.memory_id for change in store.changeset(changeset).changes] == [memory]
-        assert (store.episodes.given(ada), store.episodes.given(bob)) == ([memory], [])
+        assert (store.episodes.injected(ada), store.episodes.injected(bob)) == ([memory], [])
         assert changeset not in store.episodes.changesets(bob, 9)
         store.inbox.forget("2100-01-01")
         assert store.episodes.changesets(ada, 9) == [changeset]
@@ -425,7 +425,7 @@ class EpisodesContract:
             )
             facts = [Add(Fact(text=f"{user} uses tabs"))]
             created = store.apply(facts, {}, by="test", why="", settles=lambda _, settled=settled: settled)  # type: ignore[misc]
-            store.give("claude", "s1", {created.changes[0].memory_id: "d"})
+            store.mark_injected("claude", "s1", {created.changes[0].memory_id: "d"})
             result[user] = created.id
             if indexed:
                 store.episodes.index(settled.item)
@@ -433,4 +433,4 @@ class EpisodesContract:
             store.inbox.forget("2100-01-01")
         for session in store.episodes.sessions(9):
             assert store.episodes.changesets(session, 9) == [result[session.user]]
-            assert store.episodes.given(session) == []  # the recipient is not recorded
+            assert store.episodes.injected(session) == []  # the recipient is not recorded

@@ -299,7 +299,7 @@ class InboxContract:
         parked, settled = receive(store, "parked", "settled")
         store.inbox.park(parked, "odd")
         store.inbox.settle(resolution(settled, "rejected", reason="Small talk"))
-        for number, why in ((parked, "is parked"), (settled, f"Item {settled} is settled already")):
+        for number, why in ((parked, "is parked"), (settled, f"Item {settled} is already processed")):
             before = store.inbox.item(number)
             with pytest.raises(Conflict, match=why):
                 store.inbox.settle(resolution(number))
@@ -373,7 +373,7 @@ class InboxContract:
             lambda: inbox.settle(resolution(unknown)),
             lambda: learn(store, unknown, "never"),
         ):
-            with pytest.raises(NotFound, match="no item"):
+            with pytest.raises(NotFound, match="no capture"):
                 attempt()
         assert everything(store) == []
 
@@ -424,7 +424,7 @@ class InboxContract:
         (number,) = receive(store, "We use tabs")
         learn(store, number, "tabs")
         settled, memories = store.inbox.item(number), everything(store)
-        with pytest.raises(Conflict, match=f"Item {number} is settled already"):
+        with pytest.raises(Conflict, match=f"Item {number} is already processed"):
             apply(store, Edit(memories[0].id, {"text": "never"}), Add(Fact(text="never")), settles=resolve_with(number))
         assert store.inbox.item(number) == settled
         assert everything(store) == memories

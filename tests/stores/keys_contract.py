@@ -105,13 +105,13 @@ class KeysContract:
         assert (results.last_used_at, results.revoked_at) == (late, None)
 
     def test_audit_entries_are_listed_newest_first_and_by_key(self, store: Store) -> None:
-        assert store.keys.deeds(5) == []
+        assert store.keys.audit_entries(5) == []
         store.keys.log(
             [audit_entry("POST /memory/add", key=1, name="ada", what="id 5", address="::1"), audit_entry("key created")]
         )
         store.keys.log([])
         store.keys.log([audit_entry("DELETE /memory/5", key=2, outcome="refused", what="«no»")])
-        newest, second, first = store.keys.deeds(5)
+        newest, second, first = store.keys.audit_entries(5)
         assert (first.act, first.key, first.name, first.what, first.address, first.outcome) == (
             "POST /memory/add", 1, "ada", "id 5", "::1", "done",
         )  # fmt: skip
@@ -119,23 +119,23 @@ class KeysContract:
         assert (newest.outcome, newest.what) == ("refused", "«no»")
         assert first.id < second.id < newest.id
         assert first.at == "2026-01-07T12:00:00.000000+00:00"
-        assert store.keys.deeds(1) == [newest]
-        assert store.keys.deeds(5, after=newest.id) == [second, first]
-        assert store.keys.deeds(5, key=1) == [first]
-        assert store.keys.deeds(5, key=2, after=newest.id) == []
-        assert store.keys.deeds(5, key=99) == store.keys.deeds(5, key=1 << 70) == []
-        assert store.keys.deeds(5, after=1 << 70) == [newest, second, first]
+        assert store.keys.audit_entries(1) == [newest]
+        assert store.keys.audit_entries(5, after=newest.id) == [second, first]
+        assert store.keys.audit_entries(5, key=1) == [first]
+        assert store.keys.audit_entries(5, key=2, after=newest.id) == []
+        assert store.keys.audit_entries(5, key=99) == store.keys.audit_entries(5, key=1 << 70) == []
+        assert store.keys.audit_entries(5, after=1 << 70) == [newest, second, first]
 
     def test_old_audit_entries_are_forgotten_and_ids_are_not_reused(self, store: Store) -> None:
         for day in ("01", "02", "03"):
             store.keys.log([audit_entry("POST /memory/add", at=f"2026-01-{day}T00:00:00.000000+00:00", key=1)])
-        last = store.keys.deeds(1)[0]
+        last = store.keys.audit_entries(1)[0]
         assert store.keys.forget("2026-01-03") == 2
-        assert store.keys.deeds(5) == [last]
+        assert store.keys.audit_entries(5) == [last]
         assert store.keys.forget("2027-01-01") == 1
         assert store.keys.forget("2027-01-01") == 0
         store.keys.log([audit_entry("key created")])
-        assert store.keys.deeds(5)[0].id > last.id
+        assert store.keys.audit_entries(5)[0].id > last.id
 
     def test_invalid_grant_is_rejected(self) -> None:
         for bad in (

@@ -88,7 +88,7 @@ class MaintenanceContract:
             Merge((first.id, second.id), Fact(text="x"), as_of=as_of),
         ]
         for decision in outdated:
-            with pytest.raises(Conflict, match="since this was decided"):
+            with pytest.raises(Conflict, match="since it was read"):
                 store.apply([decision], {}, by="test", why="")
         assert everything(store) == before
         assert store.usage.touched([first.id, second.id], as_of) == {second.id}

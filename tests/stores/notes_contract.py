@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cofio.models.markdown_notes import FiledPart, FileState
 from cofio.models.memory import Edit
-from cofio.models.notes import FiledPart, FileState
 from cofio.ports import Store
 from tests.stores.contract import add, vector
 

@@ -59,7 +59,7 @@ class ProjectContract:
         memories = add_to_each_project(store)
         assert find_ids(store, Scope(project="")) == {memories["none"].id}
 
-    def test_seen_from_finds_own_unassigned_and_global_memories(self, store: Store) -> None:
+    def test_visible_in_finds_own_unassigned_and_global_memories(self, store: Store) -> None:
         memories = add_to_each_project(store)
         add(store, "red green blue", project=API, visibility="team")
         assert find_ids(store, Scope(visible_in=WEB)) == {
@@ -129,42 +129,42 @@ class ProjectContract:
 
     def test_given_returns_memories_of_the_session(self, store: Store) -> None:
         first, second = add(store, "one").id, add(store, "two").id
-        store.give("cc", "s1", {first: "d1"})
-        store.give("cc", "s1", {second: "d2"})
-        store.give("cc", "s2", {second: "d2"})
-        store.give("cc", "s3", {})
-        assert store.given("cc", "s1") == {first: "d1", second: "d2"}
-        assert store.given("cc", "s2") == {second: "d2"}
-        assert store.given("cc", "s3") == store.given("codex", "s1") == {}
+        store.mark_injected("cc", "s1", {first: "d1"})
+        store.mark_injected("cc", "s1", {second: "d2"})
+        store.mark_injected("cc", "s2", {second: "d2"})
+        store.mark_injected("cc", "s3", {})
+        assert store.injected("cc", "s1") == {first: "d1", second: "d2"}
+        assert store.injected("cc", "s2") == {second: "d2"}
+        assert store.injected("cc", "s3") == store.injected("codex", "s1") == {}
 
     def test_memory_given_again_replaces_its_digest(self, store: Store) -> None:
         memory_id = add(store, "one").id
-        store.give("cc", "s1", {memory_id: "old"})
-        store.give("cc", "s1", {memory_id: "new"})
-        assert store.given("cc", "s1") == {memory_id: "new"}
+        store.mark_injected("cc", "s1", {memory_id: "old"})
+        store.mark_injected("cc", "s1", {memory_id: "new"})
+        assert store.injected("cc", "s1") == {memory_id: "new"}
 
     def test_purged_and_unknown_memories_are_not_given(self, store: Store) -> None:
         first, second = add(store, "one").id, add(store, "two").id
-        store.give("cc", "s1", {first: "d1", second: "d2", 999: "never was", 1 << 80: "cannot be"})
-        assert store.given("cc", "s1") == {first: "d1", second: "d2"}
+        store.mark_injected("cc", "s1", {first: "d1", second: "d2", 999: "never was", 1 << 80: "cannot be"})
+        assert store.injected("cc", "s1") == {first: "d1", second: "d2"}
         apply(store, Purge(first))
         apply(store, Delete(second))  # an archived memory can come back
-        assert store.given("cc", "s1") == {second: "d2"}
+        assert store.injected("cc", "s1") == {second: "d2"}
 
     def test_forget_given_clears_one_session(self, store: Store) -> None:
         memory_id = add(store, "one").id
         for session in ("s1", "s2"):
-            store.give("cc", session, {memory_id: "d1"})
-        store.forget_given("cc", "s1")
-        store.forget_given("cc", "unheard of")
-        assert (store.given("cc", "s1"), store.given("cc", "s2")) == ({}, {memory_id: "d1"})
+            store.mark_injected("cc", session, {memory_id: "d1"})
+        store.clear_injected("cc", "s1")
+        store.clear_injected("cc", "unheard of")
+        assert (store.injected("cc", "s1"), store.injected("cc", "s2")) == ({}, {memory_id: "d1"})
 
     def test_given_memories_are_forgotten_after_a_time(self, store: Store) -> None:
         first, second = add(store, "one"), add(store, "two")
-        store.give("cc", "old", {first.id: "d1", second.id: "d2"})
+        store.mark_injected("cc", "old", {first.id: "d1", second.id: "d2"})
         later = add(store, "three").created_at
-        store.give("cc", "new", {first.id: "d1"})
-        assert store.forget_given_before(first.created_at) == 0
-        assert store.forget_given_before(later) == 2
-        assert (store.given("cc", "old"), store.given("cc", "new")) == ({}, {first.id: "d1"})
-        assert store.forget_given_before(FAR_FUTURE) == 1
+        store.mark_injected("cc", "new", {first.id: "d1"})
+        assert store.forget_injected_before(first.created_at) == 0
+        assert store.forget_injected_before(later) == 2
+        assert (store.injected("cc", "old"), store.injected("cc", "new")) == ({}, {first.id: "d1"})
+        assert store.forget_injected_before(FAR_FUTURE) == 1

@@ -25,7 +25,7 @@ class RunsContract:
         )  # fmt: skip
         assert store.runs.newest(5) == [run]
         result = store.runs.finish(run.id, "done", {"decisions": 2, "reasons": ["déjà vu"]})
-        assert (result.outcome, result.told) == ("done", {"decisions": 2, "reasons": ["déjà vu"]})
+        assert (result.outcome, result.details) == ("done", {"decisions": 2, "reasons": ["déjà vu"]})
         assert (result.id, result.started_at) == (run.id, run.started_at)
         assert run.started_at < (result.finished_at or "")
         assert store.runs.newest(5) == [result]

@@ -223,7 +223,7 @@ def test_item_processed_twice_is_settled_once(tmp_path: Path) -> None:
     (number,) = receive(first, "We use tabs")
     assert [item.id for item in second.inbox.due(1)] == [number]
     learn(first, number, "tabs")
-    with pytest.raises(Conflict, match="settled already"):
+    with pytest.raises(Conflict, match="already processed"):
         learn(second, number, "tabs")
     assert [memory.text for memory in everything(second)] == ["tabs"]
     first.close()
@@ -406,7 +406,7 @@ def test_turn_amended_by_two_processes_is_one_item(tmp_path: Path) -> None:
 def test_purged_text_of_a_turn_in_parts_is_removed_from_the_file(tmp_path: Path) -> None:
     store = open_store(tmp_path / "cofio.db")
     memory = add(store, "The quixoticsecret is ünique")
-    store.give("cc", "s", {memory.id: "digestofquixoticsecret"})
+    store.mark_injected("cc", "s", {memory.id: "digestofquixoticsecret"})
     telling = make_exchange("The quixoticsecret is ünique. The zebra stays.", "t1")
     first = store.inbox.amend(telling, hold=3600)
     apply(store, Purge(memory.id))

@@ -118,7 +118,7 @@ def test_memories_from_before_projects_have_no_project(tmp_path: Path) -> None:
     assert store.get([8])[0].text == "the port is 8080"
     apply(store, Noop(7))
     assert add(store, "the zebra stays", project="/srv/web").id == 9
-    store.give("cc", "s", {7: "digest"})
+    store.mark_injected("cc", "s", {7: "digest"})
     store.close()
     assert_consistent(path)
 
@@ -168,7 +168,7 @@ def test_shared_migration_has_a_number_in_each_dialect(tmp_path: Path, monkeypat
         "postgres/migrations/0009_old.sql",
         "migrations/0014_0010_color.sql",
     ):
-        path = tmp_path / f"{name}.sql"
+        path = tmp_path / name
         path.parent.mkdir(parents=True)
         path.write_text(path.stem)
     monkeypatch.setattr("cofio.stores.sql_loader._FOLDER", tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cofio.models.notes import FiledPart
+from cofio.models.markdown_notes import FiledPart
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore

@@ -185,19 +185,19 @@ def test_other_tenant_data_is_invisible(postgres_url: str) -> None:
         memory = add(ours, "red green blue", speaker="Ada", context="what colours", agent="a")
         result = apply(ours, Edit(memory.id, {"pinned": True}))
         ours.note([Retrieval(memory.id, "q", "ada", "2026-01-01T00:00:00.000000+00:00")])
-        ours.give("cc", "s", {memory.id: "d"})
+        ours.mark_injected("cc", "s", {memory.id: "d"})
         _assert_sees_nothing(theirs, memory.id, result.id)
         for decision in (Edit(memory.id, {"pinned": False}), Delete(memory.id), Purge(memory.id)):
             with pytest.raises(NotFound):
                 apply(theirs, decision)
         theirs.put_vectors({memory.id: vector("never")})
         theirs.note([Retrieval(memory.id, "q", "ada", "2026-01-02T00:00:00.000000+00:00")])
-        theirs.give("cc", "s", {memory.id: "other"})
-        theirs.forget_given("cc", "s")
+        theirs.mark_injected("cc", "s", {memory.id: "other"})
+        theirs.clear_injected("cc", "s")
         theirs.set_signature("two:32", reset=True)  # of its own vectors, which may have another dimension
         theirs.apply([Add(Fact(text="short"))], {0: vector("x")[:32]}, by="test", why="")
         assert ours.get([memory.id])[0].retrieval_count == 1
-        assert ours.given("cc", "s") == {memory.id: "d"}
+        assert ours.injected("cc", "s") == {memory.id: "d"}
         assert [hit.id for hit in ours.nearest(vector("red green blue"), 5, Scope())] == [memory.id]
         assert ours.stats()["vectors"] == 1
     finally:
@@ -213,7 +213,7 @@ def _assert_sees_nothing(store: PostgresStore, memory_id: int, changeset: int) -
     assert store.matching(["red", "ada", "colours"], 5, anything).candidates == ()
     assert store.holding(["red"], [memory_id]) == {memory_id: []}
     assert store.said([memory_id]) == {}
-    assert store.given("cc", "s") == {}
+    assert store.injected("cc", "s") == {}
     assert not store.has_speakers()
     assert list(store.pairs(0.0, anything)) == []
     assert list(store.neighbours([memory_id], 0.0, 5)) == []
@@ -226,7 +226,7 @@ def _assert_sees_nothing(store: PostgresStore, memory_id: int, changeset: int) -
             operation()
     stats = store.stats()
     assert not any(stats[name] for name in ("memories", "archived", "vectors", "changesets", "retrievals", "embedder"))
-    assert store.forget_given_before("2030-01-01") == 0
+    assert store.forget_injected_before("2030-01-01") == 0
 
 
 def test_ids_adopted_by_one_tenant_do_not_affect_others(postgres_url: str) -> None:

@@ -444,7 +444,7 @@ def test_purged_text_is_removed_from_inbox_and_shared_contexts(store: Store, pos
 def test_logs_are_trimmed_in_batches_until_done(
     store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cofio.stores.database._BATCH", 10)
+    monkeypatch.setattr("cofio.stores.query_runner._BATCH", 10)
     monkeypatch.setattr("cofio.stores.inbox._BATCH", 3)
     with psycopg.connect(postgres_url) as connection:
         connection.execute(

@@ -97,5 +97,5 @@ def test_slots_claimed_concurrently_are_won_once(tmp_path: Path) -> None:
     runs = store.runs.newest(99)
     assert sorted(run.slot for run in runs) == won
     assert slots[-1] in won
-    assert all(run.told["by"] == run.by for run in runs)
+    assert all(run.details["by"] == run.by for run in runs)
     store.close()

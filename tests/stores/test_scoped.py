@@ -628,7 +628,6 @@ def test_stats_count_visible_memories(keeper: Keeper, add_as: AddAs) -> None:
         lambda keeper: keeper.services.access.store.dashboard.done("2026-01-01"),
         lambda keeper: keeper.services.access.store.dashboard.injected("2026-01-01"),
         lambda keeper: keeper.services.access.store.dashboard.forget_injected("2026-01-01"),
-        lambda keeper: keeper.services.shared.retrieval_log.import_recalls([]),
         lambda keeper: keeper.as_viewer(EVE),
     ],
 )

@@ -226,7 +226,7 @@ def test_foreign_sqlite_file_is_rejected_and_unchanged(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE theirs (x)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreCorrupt, match="not one of cofio's"):
+    with pytest.raises(StoreCorrupt, match="not a cofio store"):
         open_store(path)
     assert path.read_bytes() == before
 

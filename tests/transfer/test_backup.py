@@ -346,7 +346,7 @@ def test_database_of_another_program_is_not_overwritten(store: SqliteStore, path
         connection.executescript("CREATE TABLE t (x); INSERT INTO t VALUES (1);")
     connection.close()
     before = stranger.read_bytes()
-    with pytest.raises(InvalidInput, match="not one of cofio's"):
+    with pytest.raises(InvalidInput, match="not a cofio store"):
         restore(created.path, stranger, folder, FixedClock())
     assert stranger.read_bytes() == before
 

@@ -476,7 +476,7 @@ def test_concurrent_imports_of_plain_facts_add_no_duplicates(tmp_path: Path) -> 
 
 
 def test_unknown_field_is_an_invalid_line(make: Make) -> None:
-    with pytest.raises(BadRecord, match="Line 2: A fact has no tag"):
+    with pytest.raises(BadRecord, match="Line 2: A fact has no field tag"):
         import_exported(make(), [line(text="a"), line(text="b", tag="x")])
 
 

@@ -110,7 +110,7 @@ def test_service_without_doctor_says_so(serve: Serve, visit: Visitor) -> None:
     add_memories(service)
     page = visit(service, "/ui/agents")
     expect(page.locator(".agent")).to_have_count(3)
-    expect(page.locator("#part")).to_contain_text("This service has no doctor.")
+    expect(page.locator("#part")).to_contain_text("This service cannot run the doctor.")
 
 
 def test_empty_store_explains_how_to_connect_an_agent(service: Caller, visit: Visitor) -> None:
@@ -337,7 +337,7 @@ def test_log_is_paged_and_filtered_by_key(service: Caller, visit: Visitor) -> No
 def wait_for_log(root: Caller, count: int) -> None:
     """Wait until this many entries are written in the background."""
     for _ in range(1_000):
-        if len(root.get("/keys/log", limit=200).json["deeds"]) >= count:
+        if len(root.get("/keys/log", limit=200).json["entries"]) >= count:
             return
     raise AssertionError("the log is not written")
 

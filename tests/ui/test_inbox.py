@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from cofio.core import Keeper
-from cofio.judgement.model import LocalJudge
+from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.models.auth import Grant
 from cofio.ports import LLM
 from cofio.stores.sqlite.store import SqliteStore

@@ -401,7 +401,7 @@ def test_group_list_navigates_to_the_group(team_service: Caller, visit: Visitor)
     page.keyboard.press("Enter")
     expect(title(page)).to_have_text(name)
     expect(title(page)).to_be_focused()
-    members = {number for number, point in chart.points.items() if point[5] == number}
+    members = {memory_id for memory_id, point in chart.points.items() if point[5] == number}
     assert all_listed(page) == members
     chart.wait_until("scale > value", view_before[2])
     assert chart.are_visible(members)

@@ -210,7 +210,7 @@ def test_service_without_doctor_says_so(settings_service: SettingsService, visit
     visit.expected = {501}
     page = visit(settings_service(), "/ui/settings#/doctor")
     page.get_by_role("button", name="Examine").click()
-    expect(page.locator(".trouble")).to_contain_text("This service has no doctor.")
+    expect(page.locator(".trouble")).to_contain_text("This service cannot run the doctor.")
 
 
 # ── Limited keys, hostile values, layout ──────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from cofio.core import Keeper
-from cofio.judgement.model import LocalJudge
+from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.maintenance.service import MaintenanceOptions
 from cofio.models.auth import Grant
 from cofio.models.llm_calls import CallOrigin, Limits

@@ -48,38 +48,16 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Teams", (team.team, team.enrich)),
     ("Domain knowledge", (knowledge.knowledge,)),
     ("Notes", (notes.notes,)),
-    (
-        "Conversations",
-        (
-            ingest.ingest_file,
-            backfill.backfill,
-            ingest.inbox,
-            sessions.sessions,
-            sessions.resume,
-            episodes.episodes,
-        ),
-    ),
+    ("Conversations", (ingest.ingest_file, backfill.backfill, ingest.inbox, sessions.sessions, sessions.resume,
+                       episodes.episodes)),
     ("History", (history.history, history.undo)),
     ("Import and export", (transfer.export, transfer.import_, transfer.copy, transfer.backup)),
     ("Service", (service.serve, service.up, service.down, service.status, ui.ui, keys.keys, mcp.mcp, hook.hook)),
     ("Clients", (install.install, install.uninstall, install.doctor)),
-    (
-        "Maintenance",
-        (
-            store.stats,
-            maintenance.usage,
-            store_audit.audit,
-            store.dedup,
-            maintenance.consolidate,
-            maintenance.prune,
-            maintenance.runs,
-            store.reembed,
-            evaluation.evaluation,
-            store.config,
-            store.completion,
-        ),
-    ),
-)
+    ("Maintenance", (store.stats, maintenance.usage, store_audit.audit, store.dedup, maintenance.consolidate,
+                     maintenance.prune, maintenance.runs, store.reembed, evaluation.evaluation, store.config,
+                     store.completion)),
+)  # fmt: skip
 
 
 class Cofio(click.Group):
@@ -101,18 +79,18 @@ class Cofio(click.Group):
         try:
             super().main(arguments, prog_name or "cofio", standalone_mode=False, **extra)
         except CofioError as error:
-            _tell("--json" in arguments, error.code, error.message, error.hint)
+            _print_error("--json" in arguments, error.code, error.message, error.hint)
             sys.exit(1)
         except click.UsageError as error:
-            _tell_usage("--json" in arguments, error)
+            _print_usage_error("--json" in arguments, error)
             sys.exit(2)
         except BrokenPipeError:
             raise
         except OSError as error:  # for example a full disk behind standard output
-            _tell("--json" in arguments, "error", f"Reading or writing failed: {error.strerror}.", "")
+            _print_error("--json" in arguments, "error", f"Reading or writing failed: {error.strerror}.", "")
             sys.exit(1)
         except click.ClickException as error:  # for example an editor that failed
-            _tell("--json" in arguments, "error", error.format_message(), "")
+            _print_error("--json" in arguments, "error", error.format_message(), "")
             sys.exit(1)
         except click.Abort:
             click.echo("Stopped.", err=True)
@@ -120,7 +98,7 @@ class Cofio(click.Group):
         sys.exit(0)
 
 
-def _tell(as_json: bool, code: str, message: str, hint: str) -> None:
+def _print_error(as_json: bool, code: str, message: str, hint: str) -> None:
     if as_json:
         click.echo(json.dumps({"error": {"code": code, "message": message, "hint": hint}}), err=True)
         return
@@ -129,10 +107,10 @@ def _tell(as_json: bool, code: str, message: str, hint: str) -> None:
         output.say(hint)
 
 
-def _tell_usage(as_json: bool, error: click.UsageError) -> None:
+def _print_usage_error(as_json: bool, error: click.UsageError) -> None:
     if as_json:
         path = error.ctx.command_path if error.ctx else "cofio"
-        _tell(True, "usage", error.format_message(), f"See `{path} --help`.")
+        _print_error(True, "usage", error.format_message(), f"See `{path} --help`.")
     else:
         error.show()
 

@@ -13,14 +13,15 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import Field
-from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, agreed, command, ended_in_order
+from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, command, ended_in_order, yes_option
 
 if TYPE_CHECKING:
     from cofio.core import Keeper
     from cofio.server.backfill import Estimate, Survey, TurnSender
     from cofio.transfer.importers import Found
 
-_CLIENTS = ("claude-code", "codex")
+CLIENTS = ("claude-code", "codex")
+SAMPLES = 5
 _SKIPPED_SHOWN = 5
 _NOTES = "notes on disk"  # name of the import
 
@@ -33,14 +34,14 @@ _NOTES = "notes on disk"  # name of the import
     "cofio backfill --project . --limit 200 --no-notes",
 )
 @click.option("--dry-run", is_flag=True, help="Count turns and estimate the work; no model is called.")
-@click.option("--client", type=click.Choice(_CLIENTS), help="Only transcripts of this client.")
+@click.option("--client", type=click.Choice(CLIENTS), help="Only transcripts of this client.")
 @click.option("--project", metavar="PROJECT", help=f"Only this project: {PROJECT}.")
-@click.option("--since", metavar="DATE", help="Only turns since then: 2026-02-20, or 7d ago.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of new turns; the oldest are taken."
+    "--since", type=output.TimeType(-1), metavar="DATE", help="Only turns since then: 2026-02-20, or 7d for 7 days ago."
 )
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of new turns, oldest first.")
 @click.option("--no-notes", is_flag=True, help="Leave out CLAUDE.md, AGENTS.md and the clients' own memories.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@yes_option
 def backfill(
     session: CliContext,
     dry_run: bool,
@@ -56,12 +57,10 @@ def backfill(
     Turns are processed oldest first, so that later facts correct earlier ones. Turns captured before are skipped: run a
     stopped backfill again to continue it. A backfill is one series of changesets and can be undone as one.
     """
-    filters: dict[str, str] = {
-        "client": client or "",
-        "project_": session.project(project) if project else "",
-        "since": output.past(since) if since else "",
-    }
-    homes = _list_homes(session, client)
+    filters = {"client": client or "", "project_": session.project(project) if project else "", "since": since or ""}
+    from cofio.install.paths import home_of
+
+    homes = {name: home_of(name, session.settings) for name in CLIENTS if client in (None, name)}
     with ExitStack() as stack:
         memories = _open_memories(session, stack, dry_run=dry_run)
         survey = _run_survey(session, memories, homes).within(limit=limit, **filters)
@@ -77,19 +76,19 @@ def backfill(
             return
         if not (plan["new"] or notes or plan["waiting"]):
             _report_nothing(session, "There is nothing new.")
-        elif agreed(_phrase_question(plan), yes=yes):
-            _do(session, memories, survey, keeper, facts if notes else [])
+        elif session.is_confirmed(_phrase_question(plan), yes=yes):
+            _run(session, memories, survey, keeper, facts if notes else [])
         else:
-            _report_nothing(session, "Nothing was changed.")
+            _report_nothing(session)
 
 
 def _run_survey(session: CliContext, memories: Memories | None, homes: Mapping[str, Path]) -> Survey:
     from cofio.server import backfill as filling
 
     paths, skipped = filling.find(homes)
-    with output.progress("Reading", len(paths), hidden=session.as_json) as advance:
-        known_turns = partial(memories.turns, any_key=True) if memories else _nothing_known
-        survey = filling.survey(paths, known_turns, advance)
+    with output.progress("Reading", len(paths), hidden=session.as_json) as bar:
+        known_turns = partial(memories.turns, any_key=True) if memories else None
+        survey = filling.survey(paths, known_turns or (lambda *_: set()), bar.advance)
     return filling.Survey(survey.entries, (*skipped, *survey.skipped))
 
 
@@ -99,20 +98,11 @@ def _phrase_question(plan: Mapping[str, Any]) -> str:
     return f"Learn from {turns} and {notes} of notes{waiting}?"
 
 
-def _report_nothing(session: CliContext, why: str) -> None:
-    output.say(why)
+def _report_nothing(session: CliContext, reason: str = "") -> None:
+    if reason:
+        output.say(reason)
     if session.as_json:
         output.document({"series": None, "turns": 0, "notes": 0, "waiting": 0, "skipped": []})
-
-
-def _list_homes(session: CliContext, client: str | None) -> dict[str, Path]:
-    from cofio.install import paths as install_paths
-
-    return {name: install_paths.home_of(name, session.settings) for name in _CLIENTS if client in (None, name)}
-
-
-def _nothing_known(_client: str, _session: str) -> set[str]:
-    return set()
 
 
 def _open_memories(session: CliContext, stack: ExitStack, *, dry_run: bool) -> Memories | None:
@@ -175,10 +165,8 @@ def _make_plan(memories: Memories | None, survey: Survey, notes: int) -> dict[st
         "to": dates[-1] if dates else "",
         "places": filling.count_entries(survey.entries),
         "estimate": asdict(_estimate(memories, survey)),
-        "samples": [entry.prompt for entry in survey.new[:: max(1, len(survey.new) // filling.SAMPLES)]][
-            : filling.SAMPLES
-        ],
-        "skipped": [{"path": path, "why": why} for path, why in survey.skipped],
+        "samples": [entry.prompt for entry in survey.new[:: max(1, len(survey.new) // SAMPLES)][:SAMPLES]],
+        "skipped": _format_skipped(survey.skipped),
     }
 
 
@@ -195,12 +183,9 @@ def _show(session: CliContext, plan: Mapping[str, Any], survey: Survey, *, dry_r
         if dry_run:
             output.document(plan)
         return
-    columns = (Field("client"), Field("project", wraps=True), *(_number(name) for name in _COUNTS))
+    columns = (Field("client"), Field("project", wraps=True), *(Field(name, align="right") for name in _COUNTS))
     output.table(columns, ((row["client"], row["project"], *(row[name] for name in _COUNTS)) for row in plan["places"]))
-    for path, why in survey.skipped[:_SKIPPED_SHOWN]:
-        output.say(f"Skipped: {path}: {why}")
-    if len(survey.skipped) > _SKIPPED_SHOWN:
-        output.say(f"and {len(survey.skipped) - _SKIPPED_SHOWN:,} more were skipped.")
+    output.say_skipped(survey.skipped, _SKIPPED_SHOWN)
     if plan["turns"]:
         span = f" from {plan['from'][:10]} to {plan['to'][:10]}"
         output.say(
@@ -216,10 +201,6 @@ def _show(session: CliContext, plan: Mapping[str, Any], survey: Survey, *, dry_r
 _COUNTS = ("files", "turns", "new", "captured")
 
 
-def _number(name: str) -> Field:
-    return Field(name, align="right")
-
-
 def _show_estimate(cost: Mapping[str, Any]) -> None:
     if cost["provider"]:
         days = f", over {output.count(cost['days'], 'day')} with the daily limits" if cost["days"] > 1 else ""
@@ -232,18 +213,19 @@ def _show_estimate(cost: Mapping[str, Any]) -> None:
 # ── execution ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _do(session: CliContext, memories: Memories, survey: Survey, keeper: Keeper | None, facts: Sequence[Found]) -> None:
+def _run(
+    session: CliContext, memories: Memories, survey: Survey, keeper: Keeper | None, facts: Sequence[Found]
+) -> None:
     from cofio.server.backfill import BATCH, TurnSender
     from cofio.transfer.importer import ImportResult
 
     series = memories.begin_backfill(by=BY)
-    new_turns = survey.new
+    turns, notes = survey.new, 0
     try:
-        with ended_in_order(), output.progress("Learning", len(new_turns), hidden=session.as_json) as advance:
+        with ended_in_order(), output.progress("Learning", len(turns), hidden=session.as_json) as bar:
             room = max(1, min(BATCH, session.settings.inbox_limit // 4))  # leaves room for live captures
-            delivery = TurnSender(memories, series, _work(memories), advance, _tell_stalled, batch=room)
-            delivery.deliver(new_turns)
-        notes = 0
+            sender = TurnSender(memories, series, _make_worker(memories), bar.advance, _report_stall, batch=room)
+            sender.deliver(turns)
         if keeper is not None and facts:
             result = ImportResult(first=series)
             notes = keeper.import_facts(facts, name=_NOTES, by=BY, done=result).added
@@ -251,10 +233,10 @@ def _do(session: CliContext, memories: Memories, survey: Survey, keeper: Keeper 
         output.say(f"Results so far are kept: run it again to continue, or `cofio undo {series}` to revert them.")
         raise
     memories.end_backfill(series, by=BY)
-    _tell(session, delivery, notes)
+    _print_result(session, sender, notes)
 
 
-def _work(memories: Memories) -> Callable[[], object]:
+def _make_worker(memories: Memories) -> Callable[[], object]:
     """Return the function that processes pending captures, or waits while a service does so."""
     from cofio.client import Client
     from cofio.server.backfill import pause
@@ -271,25 +253,22 @@ def _work(memories: Memories) -> Callable[[], object]:
     return work
 
 
-def _tell_stalled(reason: str) -> None:
-    output.say(
-        f"Waiting: {reason or 'the service learns from other captures first.'} Ctrl-C is safe: a new run continues."
-    )
+def _report_stall(reason: str) -> None:
+    output.say(f"Waiting: {reason or 'other captures are processed first.'} Ctrl-C is safe: a new run continues.")
 
 
-def _tell(session: CliContext, delivery: TurnSender, notes: int) -> None:
-    summary = {"series": delivery.series, "turns": delivery.new, "notes": notes, "waiting": delivery.waiting}
+def _format_skipped(skipped: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"path": path, "why": reason} for path, reason in skipped]
+
+
+def _print_result(session: CliContext, sender: TurnSender, notes: int) -> None:
     if session.as_json:
-        skipped = [{"path": path, "why": why} for path, why in delivery.skipped]
-        output.document({**summary, "skipped": skipped})
+        summary = {"series": sender.series, "turns": sender.new, "notes": notes, "waiting": sender.waiting}
+        output.document({**summary, "skipped": _format_skipped(sender.skipped)})
         return
-    for path, why in delivery.skipped[:_SKIPPED_SHOWN]:
-        output.say(f"Skipped: {path}: {why}")
-    output.say(
-        f"Learned from {output.count(delivery.new, 'turn')} and {output.count(notes, 'section')} of notes; "
-        f"`cofio undo {delivery.series}` reverts it."
-    )
-    if delivery.waiting:
-        output.say(
-            f"{output.count(delivery.waiting, 'turn')} are still pending: `cofio inbox --state pending` shows why."
-        )
+    output.say_skipped(sender.skipped, _SKIPPED_SHOWN)
+    learned = f"{output.count(sender.new, 'turn')} and {output.count(notes, 'section')} of notes"
+    output.say(f"Learned from {learned}; `cofio undo {sender.series}` reverts it.")
+    if sender.waiting:
+        turns = output.count(sender.waiting, "turn")
+        output.say(f"{turns} still pending: `cofio inbox --state pending` shows why.")

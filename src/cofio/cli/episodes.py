@@ -9,66 +9,50 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import ID, TEXT, WHEN, Field
-from cofio.cli.shared_options import CliContext, agreed, command, examples, where
+from cofio.cli.shared_options import CliContext, command, command_group, yes_option
 from cofio.models.episodes import shortened
 
-_TAKEN = ("k", "min_score", "source", "source_prefix", "project", "session", "agent", "since", "until")
+_OPTIONS = ("k", "min_score", "source", "source_prefix", "project", "session", "agent", "since", "until")
 
 
 def print_episodes(session: CliContext, query: str, how: Mapping[str, Any]) -> None:
     """Search episodes and print them."""
-    if unknown := sorted(how.keys() - set(_TAKEN)):
+    if unknown := sorted(how.keys() - set(_OPTIONS)):
         raise click.UsageError(
-            f"--episodes cannot be combined with {', '.join(unknown)}. It accepts: {', '.join(_TAKEN)}."
+            f"--episodes cannot be combined with {', '.join(unknown)}. It accepts: {', '.join(_OPTIONS)}."
         )
     with session.memories() as memories:
         hits = memories.search_episodes(query, **how)
-    if session.as_json:
-        output.document({"query": query, "count": len(hits), "episodes": [hit.as_dict() for hit in hits]})
-        return
     rows = (
         (hit.episode, f"{hit.score:.3f}", shortened(hit.text), hit.passage.session, output.when(hit.passage.at))
         for hit in hits
     )
-    output.table((ID, Field("score", "green", "right"), TEXT, Field("session", "dim"), WHEN), rows)
-    if not hits:
-        output.say("No matching episodes.")
+    document = {"query": query, "count": len(hits), "episodes": [hit.as_dict() for hit in hits]}
+    columns = (ID, Field("score", "green", "right"), TEXT, Field("session", "dim"), WHEN)
+    session.print_table(document, columns, rows, "No matching episodes.")
 
 
-@click.group("episodes", epilog=examples("cofio episodes show 7", "cofio episodes purge 7"))
-@where(hidden=True)
+@command_group("episodes", "cofio episodes show 7", "cofio episodes purge 7")
 def episodes() -> None:
     """Show and erase episodes: the text of captured turns."""
 
 
-@command("show", "cofio episodes show 7", "cofio episodes show 7 --json")
+@command("show", "cofio episodes show 7", "cofio episodes show 7 --json", group=episodes)
 @click.argument("episode_id", metavar="ID", type=int)
 def show(session: CliContext, episode_id: int) -> None:
     """Show the text of a turn, with time, session and project."""
     with session.memories() as memories:
-        episode = memories.episode(episode_id)
-    if session.as_json:
-        output.document(episode.as_dict())
-    else:
-        output.facts_about(episode.as_dict().items())
+        session.print_facts(memories.episode(episode_id).as_dict())
 
 
-@command("purge", "cofio episodes purge 7", "cofio episodes purge 7 --yes")
+@command("purge", "cofio episodes purge 7", "cofio episodes purge 7 --yes", group=episodes)
 @click.argument("episode_id", metavar="ID", type=int)
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@yes_option
 def purge(session: CliContext, episode_id: int, yes: bool) -> None:
     """Permanently erase an episode and the text of its capture. Memories learned from it are kept."""
     with session.memories() as memories:
         episode = memories.episode(episode_id)
-        if not agreed(f"Erase episode {episode_id} of {episode.at[:10]} permanently?", yes=yes):
-            output.say("Nothing was erased.")
+        if not session.is_confirmed(f"Erase episode {episode_id} of {episode.at[:10]} permanently?", yes=yes):
             return
         memories.purge_episode(episode_id)
-    if session.as_json:
-        output.document({"id": episode_id, "action": "purge"})
-    else:
-        output.say(f"Episode {episode_id} is erased.")
-
-
-for _each in (show, purge):
-    episodes.add_command(_each)
+    session.print_sentence({"id": episode_id, "action": "purge"}, f"Episode {episode_id} is erased.")

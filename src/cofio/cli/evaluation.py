@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cofio.cli import output
-from cofio.cli.shared_options import CliContext, command, ended_in_order, examples, where
+from cofio.cli.shared_options import CliContext, command, command_group, ended_in_order
 from cofio.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -43,16 +44,17 @@ _write = click.option(
 )
 
 
-@click.group(
-    "eval",
-    epilog=examples("cofio eval retrieval conversations.jsonl", "cofio eval retrieval conversations.jsonl --json"),
-)
-@where(hidden=True)
+@command_group("eval", "cofio eval retrieval conversations.jsonl", "cofio eval retrieval conversations.jsonl --json")
 def evaluation() -> None:
     """Measure retrieval, capture and decisions on your own data. Your store is not changed."""
 
 
-@command("retrieval", "cofio eval retrieval conversations.jsonl", "cofio eval retrieval conversations.jsonl --json")
+@command(
+    "retrieval",
+    "cofio eval retrieval conversations.jsonl",
+    "cofio eval retrieval conversations.jsonl --json",
+    group=evaluation,
+)
 @click.argument("file", type=_FILE)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask a sample of N questions.")
 @_write
@@ -63,12 +65,10 @@ def retrieval(session: CliContext, file: Path, limit: int | None, write: Path | 
     """
     from cofio.evaluation import retrieval as measure
 
-    with measuring(session) as progress:
-        report = measure.evaluate(file, session.settings, limit=limit, progress=progress)
-    show(session, report, write)
+    _measure(session, write, partial(measure.evaluate, file, session.settings, limit=limit))
 
 
-@command("turns", "cofio eval turns turns", "cofio eval turns ann.jsonl bob.jsonl --json")
+@command("turns", "cofio eval turns turns", "cofio eval turns ann.jsonl bob.jsonl --json", group=evaluation)
 @click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
 @_write
 def turns(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> None:
@@ -79,12 +79,10 @@ def turns(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> N
     """
     from cofio.evaluation import spans as measure
 
-    with measuring(session) as progress:
-        report = measure.evaluate(paths, progress=progress)
-    show(session, report, write)
+    _measure(session, write, partial(measure.evaluate, paths))
 
 
-@command("pairs", "cofio eval pairs pairs", "cofio eval pairs ann.jsonl bob.jsonl --json")
+@command("pairs", "cofio eval pairs pairs", "cofio eval pairs ann.jsonl bob.jsonl --json", group=evaluation)
 @click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
 @_write
 def pairs(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> None:
@@ -94,12 +92,10 @@ def pairs(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> N
     """
     from cofio.evaluation import relations as measure
 
-    with measuring(session) as progress:
-        report = measure.evaluate(paths, progress=progress)
-    show(session, report, write)
+    _measure(session, write, partial(measure.evaluate, paths))
 
 
-@command("relevance", "cofio eval relevance prompts", "cofio eval relevance ann.jsonl --json")
+@command("relevance", "cofio eval relevance prompts", "cofio eval relevance ann.jsonl --json", group=evaluation)
 @click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
 @_write
 def relevance(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> None:
@@ -108,14 +104,12 @@ def relevance(session: CliContext, paths: tuple[Path, ...], write: Path | None) 
     PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: memories, prompt,
     needed (positions of the memories that help, from 0).
     """
-    from cofio.evaluation import relevance as measure
+    from cofio.evaluation import relevance_judge as measure
 
-    with measuring(session) as progress:
-        report = measure.evaluate(paths, progress=progress)
-    show(session, report, write)
+    _measure(session, write, partial(measure.evaluate, paths))
 
 
-@command("streams", "cofio eval streams streams", "cofio eval streams shop.json --failures")
+@command("streams", "cofio eval streams streams", "cofio eval streams shop.json --failures", group=evaluation)
 @click.argument("path", type=_PATH)
 @click.option("--failures", is_flag=True, help="List the cases that failed.")
 @_write
@@ -126,36 +120,21 @@ def streams(session: CliContext, path: Path, failures: bool, write: Path | None)
     """
     from cofio.evaluation import streams as measure
 
-    with measuring(session) as progress:
-        report = measure.evaluate(path, session.settings, failures=failures, progress=progress)
-    show(session, report, write)
+    _measure(session, write, partial(measure.evaluate, path, session.settings, failures=failures))
 
 
 @contextmanager
 def measuring(session: CliContext) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar; yield a function that takes the work done and the total."""
-    previous = 0
-    with ended_in_order(), output.progress("Measuring", 100, hidden=session.as_json) as advance:
-
-        def move_to(so_far: int, total: int) -> None:
-            nonlocal previous
-            percent = 100 * so_far // max(total, 1)
-            advance(percent - previous)
-            previous = percent
-
-        yield move_to
+    with ended_in_order(), output.progress("Measuring", 100, hidden=session.as_json) as bar:
+        yield bar.move_to_percent
 
 
-def show(session: CliContext, report: Report, write: Path | None) -> None:
+def _measure(session: CliContext, folder: Path | None, evaluate: Callable[..., Report]) -> None:
     """Print the report as JSON or tables, and write its files."""
-    files = report.write(write) if write else []
-    if session.as_json:
-        output.document(report.as_dict())
-    else:
-        click.echo(output.safe(report.text()))
+    with measuring(session) as progress:
+        report = evaluate(progress=progress)
+    files = report.write(folder) if folder else []
+    session.print_text(report.as_dict(), report.text())
     for path in files:
         output.say(f"Wrote {path}.")
-
-
-for subcommand in (retrieval, turns, pairs, relevance, streams):
-    evaluation.add_command(subcommand)

@@ -10,9 +10,7 @@ from cofio.hooks.runner import NAMED
 
 
 @command(
-    "hook",
-    "cofio hook claude-code < event.json",
-    'cofio hook codex notify \'{"type": "agent-turn-complete", ...}\'',
+    "hook", "cofio hook claude-code < event.json", 'cofio hook codex notify \'{"type": "agent-turn-complete", ...}\''
 )
 @click.argument(
     "words", metavar=f"{{{'|'.join(CLIENTS)}}} [{'|'.join(NAMED)}] [JSON]", nargs=-1, type=click.UNPROCESSED

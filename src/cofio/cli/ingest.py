@@ -14,13 +14,14 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import ID, TEXT, WHEN, Field
-from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, command, ended_in_order
+from cofio.cli.shared_options import BY, CliContext, Memories, command, ended_in_order, fact_fields, limit_option
 from cofio.errors import InvalidInput
 from cofio.hooks import transcripts
 from cofio.hooks.transcripts import TranscriptTurn
-from cofio.models.exchange import ANALYSIS, OBSERVATION, OPEN, STATES, CaptureStatus, InboxStatus, Item
-from cofio.models.exchange import dialogue as dialogue_messages
+from cofio.models.exchange import ANALYSIS, OBSERVATION, OPEN, STATES, CaptureStatus, InboxStatus, Item, dialogue
 from cofio.models.memory import VISIBILITIES
+
+_ACTION = Field("action", "green")
 
 
 @command(
@@ -32,25 +33,13 @@ from cofio.models.memory import VISIBILITIES
     'pbpaste | cofio ingest - --observed --intent "How do we sign in?" --session activity-7',
 )
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@click.option("--source", default="", metavar="SOURCE", help="Source of the memories: client/project.")
-@click.option("--project", default="", metavar="PROJECT", help=f"Project of the memories: {PROJECT}.")
-@click.option(
-    "--context",
-    default="stop",
-    metavar="EVENT",
-    help="pre_compact reads more thoroughly; analysis reads an agent's report for domain knowledge.",
-)
-@click.option("--agent", default="", metavar="NAME", help="Agent that the memories are stored for.")
-@click.option("--user", default="", metavar="NAME", help="User that the memories are stored for.")
-@click.option("--team", default="", metavar="NAME", help="Team that the memories are stored for.")
+@fact_fields("source", "project", "agent", "user", "team")
+@click.option("--context", default="stop", metavar="EVENT",
+              help="Event: pre_compact extracts more; analysis reads a report for domain knowledge.")  # fmt: skip
 @click.option("--observed", is_flag=True, help="FILE is the response of an observed dialogue.")
 @click.option("--intent", metavar="TEXT", help="With --observed: the user's confirmed intent.")
 @click.option("--session", "activity", metavar="NAME", help="With --observed: name of the activity, for the history.")
-@click.option(
-    "--dialogue",
-    metavar="NAME",
-    help="With --observed: name of the dialogue; a name is processed once.",
-)
+@click.option("--dialogue", metavar="NAME", help="With --observed: name of the dialogue; a name is processed once.")
 @click.option(
     "--visibility", type=click.Choice(VISIBILITIES), help="With --observed: who may see the memories. Default: team."
 )
@@ -58,13 +47,11 @@ from cofio.models.memory import VISIBILITIES
 def ingest_file(
     session: CliContext,
     file: Path,
+    about: dict[str, Any],
+    context: str,
     observed: bool,
-    intent: str | None,
-    activity: str | None,
-    dialogue: str | None,
-    visibility: str | None,
     dry_run: bool,
-    **about: str,
+    **observation: str | None,
 ) -> None:
     """Extract facts from a FILE: a transcript of Claude Code or Codex, messages as JSON, or text; - is standard input.
 
@@ -74,17 +61,14 @@ def ingest_file(
     With --observed, FILE is what was answered in a dialogue that a person has checked. It is treated like the user's
     own words; its memories have team visibility by default, and record the activity.
     """
-    about["project"] = session.project(about["project"])
-    observation = {"intent": intent, "session": activity, "dialogue": dialogue, "visibility": visibility}
+    values = {name.replace("activity", "session"): value for name, value in observation.items() if value is not None}
     if observed:
-        about.pop("context")
-        values = {name: value or "" for name, value in observation.items()}
-        results = [_observe(session, file, {**values, "visibility": visibility or "team"}, about, dry_run=dry_run)]
-    elif used := next((name for name, value in observation.items() if value is not None), ""):
-        raise click.UsageError(f"--{used} requires --observed.")
+        results = [_observe(session, file, {"visibility": "team", **about, **values}, dry_run=dry_run)]
+    elif values:
+        raise click.UsageError(f"--{next(iter(values))} requires --observed.")
     else:
-        results = _ingest_turns(session, file, about, dry_run=dry_run)
-    _tell(session, results, dry_run=dry_run)
+        results = _ingest_turns(session, file, {**about, "context": context}, dry_run=dry_run)
+    _print_results(session, results, dry_run=dry_run)
 
 
 def _ingest_turns(session: CliContext, file: Path, about: dict[str, Any], *, dry_run: bool) -> list[dict[str, Any]]:
@@ -96,24 +80,21 @@ def _ingest_turns(session: CliContext, file: Path, about: dict[str, Any], *, dry
     with (
         session.memories(new=not dry_run) as memories,
         ended_in_order(),
-        output.progress("Learning", len(turns), hidden=session.as_json) as advance,
+        output.progress("Learning", len(turns), hidden=session.as_json) as bar,
     ):
         for turn in turns:
             results.append(_learn(memories, turn, about, dry_run=dry_run))
-            advance(1)
+            bar.advance(1)
     return results
 
 
-def _observe(
-    session: CliContext, file: Path, observation: dict[str, str], about: dict[str, Any], *, dry_run: bool
-) -> dict[str, Any]:
+def _observe(session: CliContext, file: Path, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
     """Return the result of learning from an observed dialogue, or its preview."""
     response = (sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()).decode("utf-8", "replace")
-    intent, turn = observation.pop("intent"), observation.pop("dialogue")
-    about = {**about, **observation}
-    messages = dialogue_messages(intent, response)
+    intent, turn = about.pop("intent", ""), about.pop("dialogue", "")
     with ended_in_order(), session.memories(new=not dry_run) as memories:
         if dry_run:
+            messages = dialogue(intent, response)
             preview = memories.learn(messages, dry_run=True, by=BY, context=OBSERVATION, **about)
             return {"turn": turn, **preview.as_dict()}
         return _report_capture(memories.observe(intent, response, wait=True, by=BY, turn=turn, **about), turn)
@@ -137,90 +118,70 @@ def _learn(memories: Memories, turn: TranscriptTurn, about: dict[str, Any], *, d
     if dry_run:
         return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **origin).as_dict()}
     # Without a session a turn is named by its text only, which may occur in another project too.
-    name = turn.turn if turn.session else f"{about['project'] or about['source']}#{turn.turn}"
+    name = turn.turn if turn.session else f"{about.get('project') or about.get('source', '')}#{turn.turn}"
     return _report_capture(memories.capture(turn.messages, wait=True, by=BY, turn=name, **origin), turn.turn)
 
 
 def _report_capture(status: CaptureStatus, turn: str) -> dict[str, Any]:
-    return {
-        "turn": turn,
-        "new": status.new,
-        **status.result,
-        "state": status.state,
-        "reason": status.reason,
-    }
+    return {"turn": turn, "new": status.new, **status.result, "state": status.state, "reason": status.reason}
 
 
-def _tell(session: CliContext, results: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
-    actions = [action for result in results for action in result.get("actions", ()) if result.get("new", True)]
+def _print_results(session: CliContext, results: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
+    new_results = [result for result in results if result.get("new", True)]
+    actions = [action for result in new_results for action in result.get("actions", ())]
     if session.as_json:
         output.document({"turns": list(results), "actions": actions, "dry_run": dry_run})
         return
-    columns = (Field("action", "green"), ID, TEXT, Field("why", "dim", wraps=True))
-    output.table(
-        columns, ((action["action"], _find_id(action), action["text"], action.get("reason", "")) for action in actions)
+    rows = ((action["action"], _find_id(action), action["text"], action.get("reason", "")) for action in actions)
+    output.table((_ACTION, ID, TEXT, Field("why", "dim", wraps=True)), rows)
+    knowledge = (
+        (row["action"], row["ref"], row["says"]) for result in new_results for row in result.get("knowledge", ())
     )
-    _tell_rows(results)
-    _sum_up(results, actions, dry_run=dry_run)
-
-
-def _tell_rows(results: Sequence[dict[str, Any]]) -> None:
-    """Print the results for rows of domain knowledge."""
-    rows = [row for result in results for row in result.get("knowledge", ()) if result.get("new", True)]
-    columns = (Field("action", "green"), Field("ref", "cyan", wraps=True), Field("statement", wraps=True))
-    output.table(columns, ((row["action"], row["ref"], row["says"]) for row in rows))
-
-
-def _sum_up(results: Sequence[dict[str, Any]], actions: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
+    output.table((_ACTION, Field("ref", "cyan", wraps=True), Field("statement", wraps=True)), knowledge)
     counts = Counter(action["action"] for action in actions)
-    repeated = sum(not result.get("new", True) for result in results)
-    waiting = sum(result.get("state") in OPEN for result in results)
-    did = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing to keep"
-    output.say(f"{output.count(len(results), 'turn')}: {did}.{' Nothing was changed.' if dry_run else ''}")
-    if repeated:
+    summary = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing to keep"
+    unchanged = " Nothing was changed." if dry_run else ""
+    output.say(f"{output.count(len(results), 'turn')}: {summary}.{unchanged}")
+    if repeated := len(results) - len(new_results):
         output.say(f"{output.count(repeated, 'turn')} captured before.")
-    if waiting:
-        reason = next(result["reason"] for result in results if result.get("state") in OPEN)
-        output.say(f"{output.count(waiting, 'turn')} not processed yet: {reason} See `cofio inbox`.")
+    if pending := [result for result in results if result.get("state") in OPEN]:
+        number = output.count(len(pending), "turn")
+        output.say(f"{number} not processed yet: {pending[0]['reason']} See `cofio inbox`.")
 
 
 def _find_id(action: dict[str, Any]) -> int | str:
     return next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), "")
 
 
-# ── inbox ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
-    "inbox",
-    "cofio inbox",
-    "cofio inbox --state parked       # parked captures, with reasons",
-    "cofio inbox --retry 12",
+    "inbox", "cofio inbox", "cofio inbox --state parked       # parked captures, with reasons", "cofio inbox --retry 12"
 )
 @click.option("--state", type=click.Choice(STATES), help="List captures in this state.")
-@click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of captures to list.")
-@click.option("--retry", "retried", metavar="ID", type=int, help="Retry a parked or rejected capture.")
-def inbox(session: CliContext, state: str | None, limit: int, retried: int | None) -> None:
+@limit_option(20, "captures to list")
+@click.option("--retry", "retry_id", metavar="ID", type=int, help="Retry a parked or rejected capture.")
+def inbox(session: CliContext, state: str | None, limit: int, retry_id: int | None) -> None:
     """Show the outcomes of all captures: stored, merged, rejected or pending."""
     with session.memories() as memories:
-        if retried is not None:
-            _tell_items(session, [_retry(memories, retried)])
+        if retry_id is not None:
+            _print_items(session, [_retry(memories, retry_id)])
         elif state is not None:
-            _tell_items(session, memories.items(state, limit=limit))  # type: ignore[arg-type]
+            _print_items(session, memories.items(state, limit=limit))  # type: ignore[arg-type]
         else:
-            _tell_status(session, memories.inbox_status())
+            _print_status(session, memories.inbox_status())
 
 
 def _retry(memories: Memories, item_id: int) -> Item:
     """Retry an item: through the service's worker, or directly without a service."""
+    from cofio.client import Client
+
     item = memories.retry(item_id)
-    if hasattr(memories, "attempt"):
-        memories.attempt(item, by=BY)
-        return memories.item(item_id)
-    return item
+    if isinstance(memories, Client):
+        return item
+    memories.services.captures.process(item, by=BY)
+    return memories.item(item_id)
 
 
-def _tell_status(session: CliContext, summary: InboxStatus) -> None:
+def _print_status(session: CliContext, summary: InboxStatus) -> None:
     if session.as_json:
         output.document(summary.as_dict())
         return
@@ -236,21 +197,15 @@ def _tell_status(session: CliContext, summary: InboxStatus) -> None:
         output.say(f"{output.count(summary.parked, 'capture')} parked: `cofio inbox --state parked` shows why.")
 
 
-def _tell_items(session: CliContext, items: Sequence[Item]) -> None:
-    if session.as_json:
-        output.document({"items": [item.as_dict() for item in items]})
-        return
+def _print_items(session: CliContext, items: Sequence[Item]) -> None:
     columns = (ID, WHEN, Field("state", "green"), Field("tries", "", "right"), Field("said", wraps=True),
                Field("reason", "dim", wraps=True))  # fmt: skip
-    output.table(
-        columns,
-        (
-            (item.id, output.when(item.received_at), item.state, item.attempts, _shorten_item(item), item.reason)
-            for item in items
-        ),
+    rows = (
+        (item.id, output.when(item.received_at), item.state, item.attempts, _shorten_item(item), item.reason)
+        for item in items
     )
-    if not items:
-        output.say("There are no captures in this state.")
+    document = {"items": [item.as_dict() for item in items]}
+    session.print_table(document, columns, rows, "There are no captures in this state.")
 
 
 def _shorten_item(item: Item) -> str:

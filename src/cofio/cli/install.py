@@ -6,13 +6,13 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
 from cofio.cli import output
-from cofio.cli.install_wizard import CLIENTS, InstallWizard, WizardOutput, mark, short
+from cofio.cli.output import StepOutput, mark, short
 from cofio.cli.shared_options import CliContext, command
 from cofio.errors import CofioError, InvalidInput, Misconfigured
 from cofio.settings import Settings
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cofio.models.diagnostics import Check
 
 
+CLIENTS = ("claude-code", "codex", "openclaw", "cursor")
 PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
 
 
@@ -37,7 +38,7 @@ PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
 @click.option("--codex", is_flag=True, help="Same as the argument codex.")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: use the clients found and the current settings.")
 @click.option(
-    "--provider", type=click.Choice(PROVIDERS), help="Extraction provider; *-cli: your own agent with its login."
+    "--provider", type=click.Choice(PROVIDERS), help="Extraction provider; claude-cli and codex-cli use your own agent."
 )
 @click.option("--provider-key", metavar="KEY", help="API key of the provider; - reads it from standard input.")
 @click.option("--model", default="", metavar="MODEL", help="Model, if not the provider's default.")
@@ -46,7 +47,7 @@ PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
 @click.option("--notify", is_flag=True, help="Codex: also use `notify`, which works before hooks are approved.")
 @click.option("--trust-hooks", is_flag=True, help="Codex: approve the hooks for you, by their hashes.")
 @click.option(
-    "--shell-rc", is_flag=True, help="Also write the variables, including keys, to your shell's startup file."
+    "--shell-rc", is_flag=True, help="Also export the settings, including keys, in your shell's startup file."
 )
 @click.option("--dry-run", is_flag=True, help="Ask nothing, show the files that would change, and write nothing.")
 def install(session: CliContext, clients: tuple[str, ...], codex: bool, **options: Any) -> None:
@@ -57,24 +58,19 @@ def install(session: CliContext, clients: tuple[str, ...], codex: bool, **option
     chosen = tuple(dict.fromkeys((*clients, *(["codex"] if codex else []))))
     if session.as_json or options["dry_run"]:
         options["yes"] = True
-    setup = InstallWizard(session, WizardOutput(silent=session.as_json), **options)
+    from cofio.cli.install_wizard import InstallWizard  # slow import
+
+    setup = InstallWizard(session, StepOutput(silent=session.as_json), **options)
     try:
         result = setup.run(chosen)
     except click.Abort:
         click.echo()  # end the line of the question
         if sys.stdin.isatty():
             raise
-        _nobody_answers()
+        hint = "Give --yes, and --provider to use a language model."
+        raise InvalidInput("The setup has questions, but there is no terminal.", hint) from None
     if session.as_json:
         output.document(result)
-
-
-def _nobody_answers() -> NoReturn:
-    hint = "Give --yes, and --provider to use a language model."
-    raise InvalidInput("A question needs an answer, but there is no terminal.", hint)
-
-
-# ── uninstall ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command("uninstall", "cofio uninstall", "cofio uninstall codex")
@@ -89,19 +85,19 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
     from cofio.install.manifest import Manifest
 
     settings = session.settings
-    record = Manifest.load(settings.home)
+    manifest = Manifest.load(settings.home)
     files_by_client: dict[str, list[dict[str, str]]] = {}
     problems: list[CofioError] = []
     names = clients or (*CLIENTS, "shell")
     for name in names:
-        results, errors = client.uninstall(name, settings, record)
+        results, errors = client.uninstall(name, settings, manifest)
         problems += errors
         if results:
             files_by_client[name] = [
                 {"path": str(result.path), "state": result.state, "detail": result.detail} for result in results
             ]
-            _tell_undone(WizardOutput(silent=session.as_json), results)
-    provider = _end_agent(session, names, problems)
+            _report_removed(StepOutput(silent=session.as_json), results)
+    provider = _clear_agent(session, names, problems)
     plugins = {name: plugin for name in names if (plugin := client.plugin_name(name, settings))}
     if session.as_json:
         about = {"problems": [str(problem) for problem in problems], "home": str(settings.home)}
@@ -109,14 +105,14 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
     else:
         if provider:
             output.say(f"{mark(True)} {provider} is no longer called: extract_provider is cleared.")
-        if variable := _names_agent(session):
+        if variable := _find_agent_variable(session):
             output.say(f"{variable} still names {settings.extract_provider}: unset it, then `cofio down`.")
-        _tell_rest(settings, bool(files_by_client or provider), plugins)
+        _report_rest(settings, bool(files_by_client or provider), plugins)
     if problems:
         raise problems[0]
 
 
-def _end_agent(session: CliContext, clients: Sequence[str], problems: list[CofioError]) -> str:
+def _clear_agent(session: CliContext, clients: Sequence[str], problems: list[CofioError]) -> str:
     """Clear the provider that runs one of these clients, restart a service that uses it, and return its name or ""."""
     from cofio.install import provider
     from cofio.server import daemon
@@ -134,7 +130,7 @@ def _end_agent(session: CliContext, clients: Sequence[str], problems: list[Cofio
     return name
 
 
-def _names_agent(session: CliContext) -> str:
+def _find_agent_variable(session: CliContext) -> str:
     """Return the variable that names a client as the provider, which overrides config.toml."""
     from cofio.install import provider
 
@@ -142,7 +138,7 @@ def _names_agent(session: CliContext) -> str:
     return variable if session.settings.extract_provider in provider.AGENTS and variable.isupper() else ""
 
 
-def _tell_undone(talk: WizardOutput, results: Sequence[FileResult]) -> None:
+def _report_removed(out: StepOutput, results: Sequence[FileResult]) -> None:
     """Print one line per file, and one per folder for our own removed files."""
     words = {"taken out": "cofio's entries removed from", "kept": "kept:", "gone": "gone already:"}
     removals = Counter(result.path.parent for result in results if result.state == "removed")
@@ -150,29 +146,23 @@ def _tell_undone(talk: WizardOutput, results: Sequence[FileResult]) -> None:
         detail = f" ({result.detail})" if result.detail else ""
         sign = mark(None if result.state == "kept" else True)
         if result.state != "removed" or removals[result.path.parent] == 1:
-            talk.line(f"{sign} {words.get(result.state, result.state)} {short(result.path)}{detail}")
-        elif removals.pop(result.path.parent, 0):
-            number = sum(
-                1 for sibling in results if sibling.path.parent == result.path.parent and sibling.state == "removed"
-            )
-            talk.line(f"{sign} removed {number} files in {short(result.path.parent)}/")
+            out.line(f"{sign} {words.get(result.state, result.state)} {short(result.path)}{detail}")
+        elif number := removals.pop(result.path.parent, 0):
+            out.line(f"{sign} removed {number} files in {short(result.path.parent)}/")
 
 
 _REMOVES = {"claude-code": "claude plugin uninstall {}", "codex": "codex plugin remove {}"}
 
 
-def _tell_rest(settings: Settings, anything: bool, plugins: Mapping[str, str]) -> None:
+def _report_rest(settings: Settings, any_removed: bool, plugins: Mapping[str, str]) -> None:
     for client, plugin in plugins.items():
         output.say(f"The plugin {plugin} is still enabled. Remove it with: `{_REMOVES[client].format(plugin)}`.")
-    if not anything and plugins:
-        return
-    if not anything:
+    if not any_removed and not plugins:
         output.say("cofio is not installed there.")
-        return
-    output.say(f"Memories and settings stay in {short(settings.home)}. To delete them: `cofio down`, then remove it.")
-
-
-# ── doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    if any_removed:
+        output.say(
+            f"Memories and settings stay in {short(settings.home)}. To delete them: `cofio down`, then remove it."
+        )
 
 
 @command("doctor", "cofio doctor", "cofio doctor --json")
@@ -185,14 +175,14 @@ def doctor(session: CliContext, hooks: str) -> None:
     from cofio.install import doctor as examining
     from cofio.models.diagnostics import Check
 
-    talk, checks = WizardOutput(silent=session.as_json), []
+    out, checks = StepOutput(silent=session.as_json), []
     try:
         for check in examining.examine(session.settings, hooks):
             checks.append(check)
-            _tell_check(talk, check)
+            _report_check(out, check)
     except Misconfigured as error:  # for example an unreadable config.toml
         checks.append(Check("config", "wrong", error.message, error.hint))
-        _tell_check(talk, checks[-1])
+        _report_check(out, checks[-1])
     wrong = [check for check in checks if check.state == "wrong"]
     if session.as_json:
         output.document({"healthy": not wrong, "checks": [asdict(check) for check in checks]})
@@ -202,8 +192,8 @@ def doctor(session: CliContext, hooks: str) -> None:
         sys.exit(1)
 
 
-def _tell_check(talk: WizardOutput, check: Check) -> None:
+def _report_check(out: StepOutput, check: Check) -> None:
     sign = mark({"ok": True, "warning": None, "wrong": False}[check.state])
-    talk.line(f"{sign} {check.name}: {check.says}")
+    out.line(f"{sign} {check.name}: {check.says}")
     if check.remedy and check.state != "ok":
-        talk.line(f"    {check.remedy}")
+        out.line(f"    {check.remedy}")

@@ -6,64 +6,26 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
 from cofio.cli import output
+from cofio.cli.output import StepOutput, mark, short
 from cofio.cli.shared_options import CliContext
 from cofio.errors import CofioError, InvalidInput, Misconfigured, Unavailable
+from cofio.hooks import endpoint_file, launcher
+from cofio.install import checks, files, paths, plan, provider, shell_profile
+from cofio.install import clients as client
+from cofio.install.manifest import NAME, Manifest
+from cofio.install.plan import FileResult, InstallPlan
+from cofio.install.provider import Choice
+from cofio.server import daemon
+from cofio.server.backfill import find
 from cofio.settings import Settings
 
-if TYPE_CHECKING:
-    from cofio.install.plan import FileResult, InstallPlan
-    from cofio.install.provider import Choice
-
-CLIENTS = ("claude-code", "codex", "openclaw", "cursor")
-PROVIDERS = ("anthropic", "openai", "ollama", "skip")
 _TITLE = "cofio: automatic memory layer setup"
-
-
-@dataclass
-class WizardOutput:
-    """Output of the setup in four steps; silent if a program reads it."""
-
-    silent: bool = False
-
-    def line(self, text: str = "") -> None:
-        if not self.silent:
-            click.echo(output.safe(text))
-
-    def begin(self, text: str) -> None:
-        """Print the beginning of a line."""
-        if not self.silent:
-            click.echo(output.safe(text + "... "), nl=False)
-
-    def end(self, good: bool, text: str = "") -> None:
-        self.line(f"{mark(good)} {text}".rstrip())
-
-
-def mark(good: bool | None) -> str:
-    """Return a tick, a cross, or a warning sign; ASCII if the terminal cannot show them."""
-    signs = {True: "✓", False: "✗", None: "!"} if _can_show("✓✗") else {True: "ok", False: "FAILED", None: "!"}
-    return signs[good]
-
-
-def _can_show(signs: str) -> bool:
-    try:
-        signs.encode(getattr(sys.stdout, "encoding", None) or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def short(path: Path) -> str:
-    """Return the path with ~ for the user's home folder."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except (ValueError, RuntimeError):
-        return str(path)
 
 
 @dataclass
@@ -71,7 +33,7 @@ class InstallWizard:
     """The setup in four steps. Everything is decided and tested before the first file is written."""
 
     session: CliContext
-    talk: WizardOutput
+    out: StepOutput
     yes: bool
     provider: str | None
     provider_key: str | None
@@ -82,7 +44,7 @@ class InstallWizard:
     trust_hooks: bool
     shell_rc: bool
     dry_run: bool
-    told: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
     _step: str = "[3/4]"  # prefix of the next line
 
     @property
@@ -91,7 +53,7 @@ class InstallWizard:
 
     def run(self, chosen: tuple[str, ...]) -> dict[str, Any]:
         """Run the steps; return the results for JSON output."""
-        self.talk.line(f"{_TITLE}\n{'=' * len(_TITLE)}\n")
+        self.out.line(f"{_TITLE}\n{'=' * len(_TITLE)}\n")
         clients = self._choose_clients(chosen)
         state = self._check_service()
         choice = self._choose_provider()
@@ -100,21 +62,21 @@ class InstallWizard:
             return self._show(plans, choice)
         self._write(plans, choice, state)
         self._finish(choice)
-        return self.told
+        return self.results
 
     # ── clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _choose_clients(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
-        from cofio.install import paths
-
         if chosen:
             return chosen
         clients = paths.installed_clients(self.settings)
         if not clients:
-            raise InvalidInput("No client was found on this machine.", f"Name one: {', '.join(CLIENTS)}.")
+            raise InvalidInput(
+                "No supported client was found on this machine.", f"Name one: {', '.join(paths.CLIENTS)}."
+            )
         if not self.yes:
             accepted = [client for client in clients if click.confirm(f"Set up {paths.CALLED[client]}?", default=True)]
-            self.talk.line()
+            self.out.line()
             clients = accepted
         if not clients:
             hint = "Run `cofio install` again and choose at least one. Nothing was written."
@@ -124,39 +86,37 @@ class InstallWizard:
     # ── 1: the service ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_service(self) -> dict[str, Any]:
-        from cofio.server import daemon
-
-        self.talk.begin("[1/4] Checking the service")
+        self.out.begin("[1/4] Checking the service")
         state = daemon.status(self.settings)
         started = False
         if not state["running"] and not self.settings.url and not self.no_start and not self.dry_run:
-            self.talk.begin("starting it")
+            self.out.begin("starting it")
             daemon.up(self.settings)
             state, started = daemon.status(self.settings), True
         url = None if str(state["url"]).endswith(":0") else state["url"]  # port not assigned yet
-        self.told["service"] = {"url": url, "running": state["answering"], "started": started}
-        self._tell_service(state)
+        self.results["service"] = {"url": url, "running": state["answering"], "started": started}
+        self._report_service(state)
         return state
 
-    def _tell_service(self, state: dict[str, Any]) -> None:
+    def _report_service(self, state: dict[str, Any]) -> None:
         if state["answering"] and state["key"] in ("ok", "not needed"):
             count = output.count(state["memories"] or 0, "memory", "memories")
-            return self.talk.end(True, f"({count}, healthy)")
+            return self.out.end(True, f"({count}, healthy)")
         if state["answering"]:
-            self.talk.end(False, f"(the key is {state['key']})")
+            self.out.end(False, f"(the key is {state['key']})")
             raise Misconfigured(f"The service does not accept the key: it is {state['key']}.", "Set COFIO_API_KEY.")
         if self.settings.url:
-            self.talk.end(False)
+            self.out.end(False)
             raise Unavailable(f"No service answers at {self.settings.url}.", "Start it, or unset COFIO_URL.")
         if state["running"]:
-            return self._tell_hung(state)
+            return self._report_hung(state)
         later = "it would be started" if self.dry_run and not self.no_start else "a session or `cofio up` starts it"
-        return self.talk.line(f"it is not running; {later}.")
+        return self.out.line(f"it is not running; {later}.")
 
-    def _tell_hung(self, state: dict[str, Any]) -> None:
+    def _report_hung(self, state: dict[str, Any]) -> None:
         """Stop the setup if the service hangs, unless --no-start or --dry-run is given."""
         says = f"The service (pid {state['pid']}) runs and does not answer."
-        self.talk.end(False, says)
+        self.out.end(False, says)
         if not self.no_start and not self.dry_run:
             raise Unavailable(says, "Run `cofio down --force` and install again. Nothing was written.")
 
@@ -164,63 +124,57 @@ class InstallWizard:
 
     def _choose_provider(self) -> Choice | None:
         """Return the tested choice of a provider; None for no change."""
-        self.talk.line("\n[2/4] Extraction provider (for automatic learning):")
+        self.out.line("\n[2/4] Extraction provider (for automatic learning):")
         while True:
             choice = self._ask_choice()
             problem = self._test(choice) if choice and choice.provider else ""
             if not problem:
                 break
-            if not self._may_ask_again(choice):
-                raise Unavailable(f"The provider does not work: {problem}", self._so_far())
+            if not self._can_ask_again(choice):
+                raise Unavailable(f"The provider does not work: {problem}", self._describe_progress())
         summary = {"provider": choice.provider, "model": choice.uses} if choice and choice.provider else None
-        self.told["provider"] = summary
+        self.results["provider"] = summary
         return choice
 
-    def _so_far(self) -> str:
+    def _describe_progress(self) -> str:
         """Describe what was done before the setup is aborted."""
-        if self.told["service"]["started"]:
+        if self.results["service"]["started"]:
             return "Nothing was written. The service was started; `cofio down` stops it."
         return "Nothing was written."
 
-    def _may_ask_again(self, choice: Choice | None) -> bool:
+    def _can_ask_again(self, choice: Choice | None) -> bool:
         """Return whether the user can change the answer: the provider or its key."""
         if self.yes or self.provider_key:
             return False
         return not self.provider or bool(choice and choice.key_name)
 
     def _ask_choice(self) -> Choice | None:
-        from cofio.install import provider
-
         name = self.provider or self._ask_provider()
         if name is None or name == provider.SKIP:
-            self.talk.line(f"  {provider.CHOICES[provider.SKIP]}")
+            self.out.line(f"  {provider.CHOICES[provider.SKIP]}")
             off = name == provider.SKIP and self.settings.extract_provider
             return provider.Choice(provider="") if off else None
         if self.provider in provider.AGENTS:
-            self.talk.line(f"  {provider.AGENTS[name]}")
+            self.out.line(f"  {provider.AGENTS[name]}")
         choice = provider.known_choice(self.settings, name, self.model)
         return replace(choice, key=self._ask_key(choice)) if choice.key_name else choice
 
     def _ask_provider(self) -> str | None:
         """Ask for the provider; without questions, return the configured one."""
-        from cofio.install import provider
-
         current = self.settings.extract_provider.lower()
         if self.yes:
             return current or None
         choices = {**provider.CHOICES, **provider.offered_agents(self.settings)}
         names = list(choices)
         for number, label in enumerate(choices.values(), 1):
-            self.talk.line(f"  {number}. {label}")
+            self.out.line(f"  {number}. {label}")
         usual = names.index(current if current in names else provider.SKIP) + 1
         numbers = click.Choice([str(number + 1) for number in range(len(names))])
         answer = click.prompt("  >", type=numbers, default=str(usual), prompt_suffix=" ", show_choices=False)
-        self.talk.line()
+        self.out.line()
         return names[int(answer) - 1]
 
     def _ask_key(self, choice: Choice) -> str:
-        from cofio.install import provider
-
         if self.provider_key == "-":
             return sys.stdin.readline().strip()
         if self.provider_key or self.yes:
@@ -230,20 +184,14 @@ class InstallWizard:
         return str(click.prompt(label, default=choice.key, hide_input=True, show_default=False)).strip()
 
     def _test(self, choice: Choice) -> str:
-        from cofio.install import provider
-
-        self.talk.begin(f"  Testing {provider.CALLED[choice.provider]}")
+        self.out.begin(f"  Testing {provider.CALLED[choice.provider]}")
         problem = provider.test_choice(self.settings, choice)
-        self.talk.end(not problem, problem or f"({choice.uses})")
+        self.out.end(not problem, problem or f"({choice.uses})")
         return problem
 
     # ── 3: the hooks ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _make_plans(self, clients: Sequence[str], choice: Choice | None) -> list[InstallPlan]:
-        from cofio.install import clients as client
-        from cofio.install import paths, plan, shell_profile
-        from cofio.install.manifest import Manifest
-
         mcp = not self.no_mcp and paths.can_serve()
         options = client.InstallOptions(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
         plans = [client.plan_install(name, self.settings, options) for name in clients]
@@ -261,189 +209,151 @@ class InstallWizard:
         return {name: value for name, value in variables.items() if value} | (choice.variables() if choice else {})
 
     def _show(self, plans: Sequence[InstallPlan], choice: Choice | None) -> dict[str, Any]:
-        from cofio.install import plan
-        from cofio.install.manifest import Manifest
-
-        self.talk.line("\n[3/4] These files would be written:")
+        self.out.line("\n[3/4] These files would be written:")
         record = Manifest.load(self.settings.home)
         for install_plan in plans:
             changed_paths = plan.changed_paths(install_plan, record)
-            self.told.setdefault("clients", {})[install_plan.client] = {
-                "files": [{"path": str(path), "state": "would be written"} for path in changed_paths],
-                "notes": list(install_plan.notes),
-            }
+            self._add_client(install_plan, [(path, "would be written") for path in changed_paths])
             for path in changed_paths:
-                self.talk.line(f"      {short(path)}")
+                self.out.line(f"      {short(path)}")
             for note in install_plan.notes:
-                self.talk.line(f"    {mark(None)} {note}")
-        own = self._list_own_files(choice, any(entry["files"] for entry in self.told["clients"].values()))
-        self.told["home"] = {"files": [{"path": str(path), "state": "would be written"} for path in own]}
-        for path in own:
-            self.talk.line(f"      {short(path)}")
-        if not own and not any(entry["files"] for entry in self.told["clients"].values()):
-            self.talk.line("      none: everything is up to date.")
-        self.talk.line("\n[4/4] Nothing was written.")
-        return {**self.told, "dry_run": True}
+                self.out.line(f"    {mark(None)} {note}")
+        writes_clients = any(entry["files"] for entry in self.results["clients"].values())
+        home_files = self._list_home_files(choice, writes_clients)
+        self.results["home"] = {"files": [{"path": str(path), "state": "would be written"} for path in home_files]}
+        for path in home_files:
+            self.out.line(f"      {short(path)}")
+        if not home_files and not writes_clients:
+            self.out.line("      none: everything is up to date.")
+        self.out.line("\n[4/4] Nothing was written.")
+        return {**self.results, "dry_run": True}
 
-    def _list_own_files(self, choice: Choice | None, anything: bool) -> list[Path]:
-        """Return the files in our home that would be written, without those that the service writes when it starts."""
-        from cofio.hooks import endpoint_file, launcher
-        from cofio.install import checks, provider
-        from cofio.install.manifest import NAME
+    def _add_client(self, install_plan: InstallPlan, files: Sequence[tuple[Path, str]]) -> None:
+        self.results.setdefault("clients", {})[install_plan.client] = {
+            "files": [{"path": str(path), "state": state} for path, state in files],
+            "notes": list(install_plan.notes),
+        }
 
+    def _list_home_files(self, choice: Choice | None, writes_clients: bool) -> list[Path]:
+        """Return the files in the home folder that would be written, except those that a starting service writes."""
         home = self.settings.home
-        writes_config = bool(choice and not provider.is_written(self.settings, choice)) or bool(
-            self._find_unkept_address()
-        )
+        has_new_choice = bool(choice and not provider.is_written(self.settings, choice))
         needs = {
             launcher.NAME: checks.launcher(self.settings).state != "ok",
-            "config.toml": writes_config,
-            endpoint_file.NAME: bool(self.settings.url) and not self._is_pointed_at(),
-            NAME: anything,
+            "config.toml": has_new_choice or bool(self._find_unsaved_address()),
+            endpoint_file.NAME: bool(self.settings.url) and not self._has_endpoint_file(),
+            NAME: writes_clients,
         }
         return [home / name for name, is_needed in needs.items() if is_needed]
 
-    def _is_pointed_at(self) -> bool:
+    def _has_endpoint_file(self) -> bool:
         """Return whether hooks already have the address of the remote service."""
-        from cofio.hooks import endpoint_file
-        from cofio.install import files
-
         lines = (files.read(self.settings.home / endpoint_file.NAME) or b"").decode(errors="replace").splitlines()
         return lines[:2] == [self.settings.service_url, self.settings.api_key]
 
     def _write(self, plans: Sequence[InstallPlan], choice: Choice | None, state: dict[str, Any]) -> None:
-        from cofio.hooks import launcher
-        from cofio.install import clients as client
-        from cofio.install import plan
-        from cofio.install.manifest import Manifest
-
-        self.talk.line()
+        self.out.line()
         if launcher.write(self.settings.home) is None:
             raise Misconfigured(f"{self.settings.home} cannot be written.", "Check its permissions, or set COFIO_HOME.")
-        self._point_elsewhere()
-        is_changed = self._keep(choice)
+        self._configure_remote()
+        is_changed = self._save_choice(choice)
         record = Manifest.load(self.settings.home)
         for install_plan in plans:
             results = plan.carry_out(install_plan, record, client.TAKES)
-            files = [{"path": str(result.path), "state": result.state} for result in results]
-            self.told.setdefault("clients", {})[install_plan.client] = {
-                "files": files,
-                "notes": list(install_plan.notes),
-            }
-            self._tell_files(install_plan, results)
+            self._add_client(install_plan, [(result.path, result.state) for result in results])
+            self._report_files(install_plan, results)
         if is_changed:
             self._restart(state)
 
-    def _point_elsewhere(self) -> None:
+    def _configure_remote(self) -> None:
         """Configure hooks and other commands of this home for a remote service."""
-        from cofio.hooks import endpoint_file
-        from cofio.install import provider
-
         settings = self.settings
         if settings.url:
             deadlines = (settings.hook_recall_timeout_ms, settings.hook_capture_timeout_ms)
             endpoint_file.write_endpoint(settings.home, settings.service_url, settings.api_key, deadlines, "")
-        for name, value in self._find_unkept_address().items():
+        for name, value in self._find_unsaved_address().items():
             provider.keep(settings, name, value)
-            self.told["address"] = str(settings.home / "config.toml")
+            self.results["address"] = str(settings.home / "config.toml")
 
-    def _find_unkept_address(self) -> dict[str, str]:
+    def _find_unsaved_address(self) -> dict[str, str]:
         """Return URL and key of a remote service that config.toml does not contain yet: not only hooks use them."""
-        from cofio.install import provider
-
         settings, file_settings = self.settings, provider.in_file(self.settings)
         address = {"url": settings.url, "api_key": settings.api_key} if settings.url else {}
         return {name: value for name, value in address.items() if value and value != getattr(file_settings, name)}
 
-    def _keep(self, choice: Choice | None) -> bool:
-        from cofio.install import provider
-
+    def _save_choice(self, choice: Choice | None) -> bool:
         if choice is None or provider.is_written(self.settings, choice):
             return False
         path = provider.write(self.settings, choice)
-        self.told["config"] = str(path)
+        self.results["config"] = str(path)
         return True
 
-    def _tell_files(self, install_plan: InstallPlan, results: Sequence[FileResult]) -> None:
-        from cofio.install import paths
-
+    def _report_files(self, install_plan: InstallPlan, results: Sequence[FileResult]) -> None:
         label = paths.CALLED.get(install_plan.client, "Your shell")
         if install_plan.folder:
             content = "the plugin" if install_plan.client == "openclaw" else "hooks"
-            self._tell_step(f"{label}: installing {content} to {short(install_plan.folder)}/")
+            self._report_step(f"{label}: installing {content} to {short(install_plan.folder)}/")
         edit_paths = {edit.path for edit in install_plan.edits}
         for result in results:
             if result.path in edit_paths:
                 beside = "(as it was)" if result.state == "unchanged" else ""
-                self._tell_step(f"{label}: merging config into {short(result.path)}", beside)
+                self._report_step(f"{label}: merging config into {short(result.path)}", beside)
         if not results:
-            self.talk.line(f"{self._step} {label}: nothing to write.")
+            self.out.line(f"{self._step} {label}: nothing to write.")
             self._step = "     "
         for note in install_plan.notes:
-            self.talk.line(f"      {mark(None)} {note}")
+            self.out.line(f"      {mark(None)} {note}")
 
-    def _tell_step(self, text: str, beside: str = "") -> None:
-        self.talk.begin(f"{self._step} {text}")
-        self.talk.end(True, beside)
+    def _report_step(self, text: str, beside: str = "") -> None:
+        self.out.begin(f"{self._step} {text}")
+        self.out.end(True, beside)
         self._step = "     "
 
     def _restart(self, state: dict[str, Any]) -> None:
         """Restart a service of this machine so that it reads the new settings, if that is allowed."""
-        from cofio.server import daemon
-
         if not state["pid"] or not state["answering"] or self.no_start:
             if state["answering"]:
-                self.talk.line("      The service reads the new settings at its next start.")
+                self.out.line("      The service reads the new settings at its next start.")
             return
-        self.talk.begin("      Restarting the service with the new settings")
+        self.out.begin("      Restarting the service with the new settings")
         port = urlsplit(str(state["url"])).port or self.settings.port
         try:
             daemon.down(self.settings)
             daemon.up(Settings.load({**self.session.flags, "port": port}))
         except CofioError as error:  # the setup itself is complete
-            self.talk.end(False, f"{error.message} `cofio down`, then `cofio up`.")
+            self.out.end(False, f"{error.message} `cofio down`, then `cofio up`.")
         else:
-            self.talk.end(True)
+            self.out.end(True)
 
     # ── 4: done ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _finish(self, choice: Choice | None) -> None:
-        from cofio.install import paths, provider
-
         reads = choice.provider if choice else self.settings.extract_provider.lower()
         learns = provider.CALLED.get(reads, "patterns, no model")
-        self.talk.line("\n[4/4] Done!\n")
+        self.out.line("\n[4/4] Done!\n")
         for line in ("Session start: loads project memories", "Every prompt: retrieves relevant context",
                      f"After responses: extracts and stores new facts ({learns})"):  # fmt: skip
-            self.talk.line(f"  {mark(True)} {line}")
-        self.talk.line()
-        if "config" in self.told:
-            self.talk.line(
-                f"  The provider and its key are in {short(Path(self.told['config']))}, readable by you only."
-            )
+            self.out.line(f"  {mark(True)} {line}")
+        self.out.line()
+        for name, content in (("config", "The provider and its key"), ("address", "The service's address and key")):
+            if name in self.results:
+                self.out.line(f"  {content} are in {short(Path(self.results[name]))}, readable by you only.")
         if not self.no_mcp and not paths.can_serve():
-            self.talk.line(
-                "  No MCP server was registered: it needs the extra `mcp`. Install it and run this command again."
-            )
-        if "address" in self.told:
-            path = short(Path(self.told["address"]))
-            self.talk.line(f"  The service's address and key are in {path}, readable by you only.")
-        self.talk.line("  `cofio doctor` tests it. `cofio uninstall` restores every file.")
+            self.out.line("  No MCP server was registered: it needs the extra `mcp`. Install it and run this again.")
+        self.out.line("  `cofio doctor` tests it. `cofio uninstall` restores every file.")
         self._offer_backfill()
 
     def _offer_backfill(self) -> None:
         """Report the number of transcripts found; offer to learn from them now if a user is present."""
         from cofio.cli.backfill import backfill
-        from cofio.install import paths
-        from cofio.server.backfill import find
 
         transcripts, _ = find({client: paths.home_of(client, self.settings) for client in ("claude-code", "codex")})
         if not transcripts:
             return
-        self.told["transcripts"] = len(transcripts)
+        self.results["transcripts"] = len(transcripts)
         number = output.count(len(transcripts), "transcript is", "transcripts are")
-        self.talk.line(f"\n  {number} on this machine. `cofio backfill --dry-run` shows what can be learned from them.")
-        if self.yes or self.talk.silent or not sys.stdin.isatty():
+        self.out.line(f"\n  {number} on this machine. `cofio backfill --dry-run` shows what can be learned from them.")
+        if self.yes or self.out.silent or not sys.stdin.isatty():
             return
         if click.confirm("Learn from them now? An estimate is shown first.", default=False):
             click.get_current_context().invoke(backfill)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import click
 
 from cofio.cli import output
-from cofio.cli.knowledge_params import CLAIM, WHOSE, QuantityType, Ref, RefType, TimeType, VerdictType, taking
+from cofio.cli.knowledge_options import CLAIM, OWNER, QuantityType, Ref, RefType, VerdictType
 from cofio.cli.output import WHEN, Field
-from cofio.cli.shared_options import BY, CliContext, Memories, agreed, command, examples, where
+from cofio.cli.shared_options import (
+    BY,
+    CliContext,
+    Memories,
+    command,
+    command_group,
+    limit_option,
+    why_option,
+    with_options,
+    yes_option,
+)
 from cofio.errors import NotFound
 from cofio.models.domain_knowledge import (
     ANY,
@@ -38,29 +48,20 @@ from cofio.models.memory import Changeset
 
 _REF = Field("ref", "cyan", wraps=True)
 _SAYS = Field("statement", wraps=True)
-_SURE = Field("confidence", "green", "right")
+_CONFIDENCE = Field("confidence", "green", "right")
 _VERDICTS = Field("verdicts", "dim")
 _SOURCE = Field("source", "dim")
 _PLACED = Pattern | Seasonal  # rows whose summary does not name the source
 _DONE = {"add": "added", "update": "changed", "noop": "known", "delete": "removed", "purge": "erased"}
 
 
-def _numeric(click_command: click.Command) -> click.Command:
-    """Make a command accept -5 as a number, not as an option."""
-    click_command.ignore_unknown_options = True
-    return click_command
-
-
-@click.group(
+@command_group(
     "knowledge",
-    epilog=examples(
-        "cofio knowledge threshold AAPL volume above 5M",
-        "cofio knowledge check AAPL volume 6.2M",
-        'cofio knowledge feedback "AAPL monday" confirmed --about thresholds/aapl.volume.above',
-        "cofio knowledge list thresholds",
-    ),
+    "cofio knowledge threshold AAPL volume above 5M",
+    "cofio knowledge check AAPL volume 6.2M",
+    'cofio knowledge feedback "AAPL monday" confirmed --about thresholds/aapl.volume.above',
+    "cofio knowledge list thresholds",
 )
-@where(hidden=True)
 def knowledge() -> None:
     """Manage structured domain knowledge: thresholds, patterns, correlations, seasons.
 
@@ -69,16 +70,13 @@ def knowledge() -> None:
     """
 
 
-# ── store ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@_numeric
 @command(
     "threshold",
     "cofio knowledge threshold AAPL volume above 5M",
     "cofio knowledge threshold web latency above 250ms --inclusive --confidence 0.9",
     "cofio knowledge threshold freezer temperature above -18 --unit °C",
     "cofio knowledge threshold '*' cpu above 90%          # for every source",
+    group=knowledge,
 )
 @click.argument("source")
 @click.argument("metric")
@@ -86,7 +84,7 @@ def knowledge() -> None:
 @click.argument("value", type=QuantityType())
 @click.option("--unit", metavar="TEXT", help='Unit of the value, if not written after it: %, ms, GB, $; "" for none.')
 @click.option("--inclusive/--exclusive", default=None, help="Include or exclude the value itself.")
-@taking(CLAIM)
+@with_options(CLAIM)
 def threshold(session: CliContext, value: tuple[float, str], unit: str | None, **options: Any) -> None:
     """Store a threshold for a METRIC of a SOURCE.
 
@@ -106,10 +104,11 @@ def _choose_unit(value_unit: str, option_unit: str | None) -> str:
     "pattern",
     'cofio knowledge pattern "volume spikes before earnings" --source AAPL --confidence 0.8',
     'cofio knowledge pattern "the queue grows after a deploy" --id deploy-queue',
+    group=knowledge,
 )
 @click.argument("pattern", metavar="TEXT")
 @click.option("--source", metavar="NAME", help="Source of the pattern: a market, a host, a sensor.")
-@taking(CLAIM)
+@with_options(CLAIM)
 def pattern(session: CliContext, **options: Any) -> None:
     """Store a pattern in words: what tends to happen."""
     _put(session, "patterns", **options)
@@ -119,13 +118,14 @@ def pattern(session: CliContext, **options: Any) -> None:
     "correlation",
     'cofio knowledge correlation BTC COIN "BTC leads COIN by an hour" --relation leads',
     'cofio knowledge correlation gold dollar "gold falls when the dollar rises" --inverse',
+    group=knowledge,
 )
 @click.argument("source_a", metavar="ONE")
 @click.argument("source_b", metavar="OTHER")
 @click.argument("rule", metavar="TEXT")
 @click.option("--relation", type=click.Choice(RELATIONS), help="ONE leads OTHER, or moves with it. Default: with.")
 @click.option("--inverse/--direct", default=None, help="Inverse: when one rises, the other falls.")
-@taking(CLAIM)
+@with_options(CLAIM)
 def correlation(session: CliContext, **options: Any) -> None:
     """Store a correlation between two sources."""
     _put(session, "correlations", **options)
@@ -135,6 +135,7 @@ def correlation(session: CliContext, **options: Any) -> None:
     "seasonal",
     'cofio knowledge seasonal "low volume" weekly --during "fri 12:00-16:00" --timezone America/New_York',
     'cofio knowledge seasonal "nightly batch" cron --during "30 2 * * *" --lasts 90 --source web',
+    group=knowledge,
 )
 @click.argument("pattern", metavar="TEXT")
 @click.argument("period", type=click.Choice(PERIODS), metavar="PERIOD")
@@ -146,7 +147,7 @@ def correlation(session: CliContext, **options: Any) -> None:
 )
 @click.option("--timezone", metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: UTC.")
 @click.option("--source", metavar="NAME", help="Source that the pattern is about.")
-@taking(CLAIM)
+@with_options(CLAIM)
 def seasonal(session: CliContext, **options: Any) -> None:
     """Store a seasonal pattern and its times.
 
@@ -162,14 +163,11 @@ def _put(session: CliContext, table: str, **options: Any) -> None:
     if session.as_json:
         output.document(change.as_dict())
         return
-    _tell_rows([change.after] if change.after else [], _DONE.get(change.action, change.action))
+    _print_rows([change.after] if change.after else [], _DONE.get(change.action, change.action))
     if change.action == "noop":
         output.say("This row exists already, unchanged.")
     else:
         output.say(f"Changeset {change.changeset}; `cofio undo {change.changeset}` reverts it.")
-
-
-# ── query ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -177,6 +175,7 @@ def _put(session: CliContext, table: str, **options: Any) -> None:
     "cofio knowledge list                       # rows per table",
     "cofio knowledge list thresholds --source AAPL --min-confidence 0.6",
     "cofio knowledge list feedback --json",
+    group=knowledge,
 )
 @click.argument("table", type=click.Choice(TABLES), metavar="[TABLE]", required=False)
 @click.option(
@@ -184,9 +183,7 @@ def _put(session: CliContext, table: str, **options: Any) -> None:
 )
 @click.option("--source", metavar="NAME", help="Only rows of this source.")
 @click.option("--metric", metavar="NAME", help="Only rows of this metric.")
-@click.option(
-    "-n", "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of rows."
-)
+@limit_option(50, "rows", 1_000)
 @click.option("--after", metavar="ID", help="Continue after this row, the last one of the previous page.")
 def list_(session: CliContext, table: str | None, limit: int, after: str | None, **options: Any) -> None:
     """List a table, highest confidence first.
@@ -197,61 +194,58 @@ def list_(session: CliContext, table: str | None, limit: int, after: str | None,
     if table == "correlations" and "source" in filters:
         raise click.UsageError(f"Correlations have two sides: see `cofio knowledge related {filters['source']}`.")
     if table is None:
-        _tell_counts(session, filters)
+        _print_counts(session, filters)
         return
     with session.memories() as memories:
         rows = memories.knowledge.list(table, limit=limit, after=after, **filters)
-    following = rows[-1].id if len(rows) == limit else None
+    next_id = rows[-1].id if len(rows) == limit else None
     if session.as_json:
-        output.document({"rows": [row.shown() for row in rows], "next": following})
+        output.document({"rows": [row.shown() for row in rows], "next": next_id})
         return
-    _tell_rows(rows)
+    _print_rows(rows)
     if not rows:
         output.say("There are no matching rows.")
-    elif following:
-        output.say(f"There may be more: continue with --after {following}.")
+    elif next_id:
+        output.say(f"There may be more: continue with --after {next_id}.")
 
 
-def _tell_counts(session: CliContext, filters: dict[str, Any]) -> None:
+def _print_counts(session: CliContext, filters: dict[str, Any]) -> None:
     if filters:
         raise click.UsageError(f"Name the table: one of {', '.join(TABLES)}.")
     with session.memories() as memories:
         counts = memories.knowledge.counts()
-    if session.as_json:
-        output.document(counts)
-    else:
-        output.table((Field("table"), Field("rows", "cyan", "right")), counts.items())
+    session.print_table(counts, (Field("table"), Field("rows", "cyan", "right")), counts.items())
 
 
-def _tell_rows(rows: Sequence[Knowledge], action: str = "") -> None:
+def _print_rows(rows: Sequence[Knowledge], action: str = "") -> None:
     """Print rows of one table, with the action taken on them."""
-    if any(isinstance(row, Feedback) for row in rows):
-        feedback_columns = (_REF, Field("verdict", "green"), Field("about", wraps=True), Field("note", wraps=True),
-                  Field("", "dim"), WHEN)  # fmt: skip
-        output.table(feedback_columns, (_format_feedback(row) for row in rows if isinstance(row, Feedback)))
+    if verdicts := [row for row in rows if isinstance(row, Feedback)]:
+        columns = [_REF, Field("verdict", "green"), Field("about", wraps=True), Field("note", wraps=True)]
+        output.table((*columns, Field("", "dim"), WHEN), map(_format_feedback, verdicts))
         return
     claims = [row for row in rows if isinstance(row, Claim)]
     source_column = [_SOURCE] if any(isinstance(claim, _PLACED) for claim in claims) else []
-    columns = (_REF, *([Field("", "green")] if action else []), _SURE, _VERDICTS, _SAYS, *source_column, WHEN)
+    columns = [_REF, *([Field("", "green")] if action else []), _CONFIDENCE, _VERDICTS, _SAYS, *source_column, WHEN]
     output.table(columns, (_format_claim(claim, action) for claim in claims))
 
 
 def _format_claim(claim: Claim, action: str) -> list[str]:
-    sure = [claim.ref, *([action] if action else []), f"{claim.confidence:.2f}", _format_verdicts(claim), claim.says]
-    return [*sure, *([claim.source] if isinstance(claim, _PLACED) else []), output.when(claim.updated_at)]
+    verdicts = f"+{claim.confirmed} -{claim.refuted}" if claim.confirmed or claim.refuted else ""
+    cells = [claim.ref, *([action] if action else []), f"{claim.confidence:.2f}", verdicts, claim.says]
+    return [*cells, *([claim.source] if isinstance(claim, _PLACED) else []), output.when(claim.updated_at)]
 
 
 def _format_feedback(row: Feedback) -> tuple[Any, ...]:
-    state = "counted" if row.processed else "waits"
+    state = "counted" if row.processed else "pending"
     return row.ref, row.verdict.replace("_", " "), row.about, row.note, state, output.when(row.updated_at)
 
 
-def _format_verdicts(claim: Claim) -> str:
-    """Return the numbers of confirming and refuting verdicts."""
-    return f"+{claim.confirmed} -{claim.refuted}" if claim.confirmed or claim.refuted else ""
-
-
-@command("show", "cofio knowledge show thresholds/aapl.volume.above", "cofio knowledge show patterns/3f2a --json")
+@command(
+    "show",
+    "cofio knowledge show thresholds/aapl.volume.above",
+    "cofio knowledge show patterns/3f2a --json",
+    group=knowledge,
+)
 @click.argument("ref", type=RefType())
 def show(session: CliContext, ref: Ref) -> None:
     """Show all fields of one row."""
@@ -266,35 +260,30 @@ def show(session: CliContext, ref: Ref) -> None:
     output.facts_about([("ref", row.ref), *((name, value) for name, value in fields.items() if name != "id")])
 
 
-@command("history", "cofio knowledge history thresholds/aapl.volume.above")
+@command("history", "cofio knowledge history thresholds/aapl.volume.above", group=knowledge)
 @click.argument("ref", type=RefType())
 def history(session: CliContext, ref: Ref) -> None:
     """Show every change of a row, oldest first."""
     with session.memories() as memories:
         changes = memories.knowledge.history(*ref)
-    if session.as_json:
-        output.document({"table": ref.table, "key": ref.key, "changes": [change.as_dict() for change in changes]})
-        return
-    columns = (Field("changeset", "cyan", "right"), WHEN, Field("action", "green"), Field("by"), _SURE, _SAYS)
-    output.table(columns, (_format_change(change) for change in changes))
+    columns = (Field("changeset", "cyan", "right"), WHEN, Field("action", "green"), Field("by"), _CONFIDENCE, _SAYS)
+    document = {"table": ref.table, "key": ref.key, "changes": [change.as_dict() for change in changes]}
+    session.print_table(document, columns, map(_format_change, changes))
 
 
 def _format_change(change: KnowledgeChange) -> tuple[Any, ...]:
     row = change.after or change.before
-    sure = f"{row.confidence:.2f}" if isinstance(row, Claim) else ""
+    confidence = f"{row.confidence:.2f}" if isinstance(row, Claim) else ""
     says = row.says if row else "(erased)"
-    return change.changeset, output.when(change.at), change.action, change.by, sure, says
+    return change.changeset, output.when(change.at), change.action, change.by, confidence, says
 
 
-# ── exact queries ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@_numeric
 @command(
     "check",
     "cofio knowledge check AAPL volume 6.2M",
     "cofio knowledge check web latency 260ms --json",
     "cofio knowledge check freezer temperature -12",
+    group=knowledge,
 )
 @click.argument("source")
 @click.argument("metric")
@@ -305,29 +294,19 @@ def check(session: CliContext, source: str, metric: str, value: tuple[float, str
     with session.memories() as memories:
         chosen_unit = _choose_unit(value[1], unit)
         crossings = memories.knowledge.evaluate(source, metric, value[0], unit=chosen_unit)
-        why = "" if crossings or session.as_json else _explain_no_match(memories, source, metric, chosen_unit)
-    if session.as_json:
-        output.document({"firing": [crossing.as_dict() for crossing in crossings]})
-        return
-    columns = (_REF, Field("threshold", wraps=True), Field("crossed by", "yellow", "right"), _SURE)
-    output.table(
-        columns,
-        (
-            (
-                crossing.threshold.ref,
-                crossing.threshold.says,
-                plain_number(crossing.by),
-                f"{crossing.threshold.confidence:.2f}",
-            )
-            for crossing in crossings
-        ),
+        reason = "" if crossings or session.as_json else _explain_no_match(memories, source, metric, chosen_unit)
+    columns = (_REF, Field("threshold", wraps=True), Field("crossed by", "yellow", "right"), _CONFIDENCE)
+    rows = (
+        (row.ref, row.says, plain_number(crossing.by), f"{row.confidence:.2f}")
+        for crossing in crossings
+        for row in (crossing.threshold,)
     )
-    if not crossings:
-        output.say(f"No threshold fires: {source}/{metric} {plain_number(value[0])}{chosen_unit}.{why}")
+    empty = f"No threshold is crossed: {source}/{metric} {plain_number(value[0])}{chosen_unit}.{reason}"
+    session.print_table({"firing": [crossing.as_dict() for crossing in crossings]}, columns, rows, empty)
 
 
 def _explain_no_match(memories: Memories, source: str, metric: str, unit: str) -> str:
-    """Explain why no threshold fired: there is none, or only one in another unit."""
+    """Explain why no threshold is crossed: there is none, or only one in another unit."""
     lists = [memories.knowledge.list("thresholds", source=name, metric=metric) for name in (source, ANY)]
     thresholds = [row for rows in lists for row in rows if isinstance(row, Threshold)]
     if not thresholds:
@@ -340,20 +319,18 @@ def _explain_no_match(memories: Memories, source: str, metric: str, unit: str) -
     "active",
     "cofio knowledge active",
     "cofio knowledge active --at 2026-02-20T18:00:00Z --source AAPL",
+    group=knowledge,
 )
-@click.option("--at", type=TimeType(), help="Time to evaluate the patterns at. Default: now.")
+@click.option("--at", type=output.TimeType(), help="Time to evaluate the patterns at. Default: now.")
 @click.option("--source", default="", metavar="NAME", help="Only patterns of this source.")
 def active(session: CliContext, at: str | None, source: str) -> None:
     """List the active seasonal patterns."""
     with session.memories() as memories:
         seasons = memories.knowledge.active(at or "", source=source)
-    if session.as_json:
-        output.document({"active": [season.as_dict() for season in seasons]})
-        return
-    columns = (_REF, _SAYS, _SOURCE, Field("since", "dim"), Field("until", "dim"), _SURE)
-    output.table(columns, (_format_active(season) for season in seasons))
-    if not seasons:
-        output.say("No seasonal pattern is active at that time." if at else "No seasonal pattern is active now.")
+    columns = (_REF, _SAYS, _SOURCE, Field("since", "dim"), Field("until", "dim"), _CONFIDENCE)
+    empty = "No seasonal pattern is active at that time." if at else "No seasonal pattern is active now."
+    document = {"active": [season.as_dict() for season in seasons]}
+    session.print_table(document, columns, map(_format_active, seasons), empty)
 
 
 def _format_active(season: ActivePattern) -> tuple[str, ...]:
@@ -362,7 +339,7 @@ def _format_active(season: ActivePattern) -> tuple[str, ...]:
     return row.ref, row.says, row.source, *(local_times if output.on_terminal() else times), f"{row.confidence:.2f}"
 
 
-@command("related", "cofio knowledge related BTC", "cofio knowledge related BTC --depth 2 --json")
+@command("related", "cofio knowledge related BTC", "cofio knowledge related BTC --depth 2 --json", group=knowledge)
 @click.argument("source")
 @click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Maximum number of steps.")
 def related(session: CliContext, source: str, depth: int) -> None:
@@ -372,19 +349,13 @@ def related(session: CliContext, source: str, depth: int) -> None:
     """
     with session.memories() as memories:
         steps = memories.knowledge.related(source, depth=depth)
-    if session.as_json:
-        output.document({"related": [step.as_dict() for step in steps]})
-        return
-    columns = (Field("steps", "cyan", "right"), Field("how", wraps=True), _SURE, Field("rule", wraps=True), _REF)
-    output.table(
-        columns,
-        (
-            (step.depth, _format_step(step), f"{step.confidence:.2f}", step.correlation.rule, step.correlation.ref)
-            for step in steps
-        ),
+    columns = (Field("steps", "cyan", "right"), Field("how", wraps=True), _CONFIDENCE, Field("rule", wraps=True), _REF)
+    rows = (
+        (step.depth, _format_step(step), f"{step.confidence:.2f}", step.correlation.rule, step.correlation.ref)
+        for step in steps
     )
-    if not steps:
-        output.say(f"There are no correlations with {source}.")
+    document = {"related": [step.as_dict() for step in steps]}
+    session.print_table(document, columns, rows, f"There are no correlations with {source}.")
 
 
 def _format_step(step: CorrelationStep) -> str:
@@ -398,6 +369,7 @@ def _format_step(step: CorrelationStep) -> str:
     "read",
     'cofio knowledge read "flag AAPL if volume exceeds 5M"',
     "cat answer.txt | cofio knowledge read -",
+    group=knowledge,
 )
 @click.argument("text")
 def read(session: CliContext, text: str) -> None:
@@ -408,24 +380,13 @@ def read(session: CliContext, text: str) -> None:
     content = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
     with session.memories(new=True) as memories:
         readings = memories.knowledge.read(content)
-    if session.as_json:
-        output.document({"readings": [reading.as_dict() for reading in readings]})
-        return
-    columns = (Field("", "green"), Field("table", "cyan"), _SAYS, _SURE)
-    output.table(
-        columns,
-        (
-            (
-                "drop" if reading.denied else "keep",
-                reading.table,
-                _describe_reading(reading),
-                f"{reading.confidence:.2f}",
-            )
-            for reading in readings
-        ),
+    columns = (Field("", "green"), Field("table", "cyan"), _SAYS, _CONFIDENCE)
+    rows = (
+        ("drop" if row.denied else "keep", row.table, _describe_reading(row), f"{row.confidence:.2f}")
+        for row in readings
     )
-    if not readings:
-        output.say("No rows would be extracted.")
+    document = {"readings": [reading.as_dict() for reading in readings]}
+    session.print_table(document, columns, rows, "No rows would be extracted.")
 
 
 def _describe_reading(reading: KnowledgeReading) -> str:
@@ -435,23 +396,21 @@ def _describe_reading(reading: KnowledgeReading) -> str:
     return make_row(reading.table, reading.fields).says
 
 
-# ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "feedback",
     'cofio knowledge feedback "AAPL monday" confirmed --about thresholds/aapl.volume.above',
     'cofio knowledge feedback "AAPL friday" false-alarm --about thresholds/aapl.volume.above --note "rebalancing"',
     'cofio knowledge feedback "AAPL friday" note --note "still looking"',
+    group=knowledge,
 )
 @click.argument("anomaly")
 @click.argument("verdict", type=VerdictType(), metavar="VERDICT")
 @click.option(
-    "--about", metavar="REF", type=RefType(), multiple=True, help="Row that raised the anomaly; may be repeated."
+    "--about", metavar="REF", type=RefType(), multiple=True, help="Row that the verdict is about; may be repeated."
 )
 @click.option("--note", default="", metavar="TEXT", help="Findings about the anomaly, as text.")
 @click.option("--later", is_flag=True, help="Store the verdict only; `cofio knowledge process` applies it.")
-@taking(WHOSE)
+@with_options(OWNER)
 def feedback(session: CliContext, anomaly: str, about: tuple[Ref, ...], later: bool, **options: Any) -> None:
     """Give a verdict on an ANOMALY.
 
@@ -464,11 +423,11 @@ def feedback(session: CliContext, anomaly: str, about: tuple[Ref, ...], later: b
         changeset = memories.knowledge.feedback(
             anomaly, verdict, about=["/".join(ref) for ref in about], process=not later, by=BY, **fields
         )
-    _tell_moved(session, changeset, waits=later)
+    _print_feedback(session, changeset, is_pending=later)
 
 
-@command("process", "cofio knowledge process")
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@command("process", "cofio knowledge process", group=knowledge)
+@why_option
 def process(session: CliContext, why: str) -> None:
     """Apply the verdicts that were stored with --later. Each is applied once."""
     with session.memories() as memories:
@@ -476,52 +435,44 @@ def process(session: CliContext, why: str) -> None:
     if changeset is None and not session.as_json:
         output.say("There are no pending verdicts.")
         return
-    _tell_moved(session, changeset)
+    _print_feedback(session, changeset)
 
 
-def _tell_moved(session: CliContext, changeset: Changeset | None, *, waits: bool = False) -> None:
+def _print_feedback(session: CliContext, changeset: Changeset | None, *, is_pending: bool = False) -> None:
     """Print the changes of confidence."""
     if session.as_json or changeset is None:
         output.document(changeset.as_dict() if changeset else None)
         return
-    moves = list(_list_moves(changeset.knowledge))
-    output.table((_REF, Field("was", "dim", "right"), _SURE, _SAYS), moves)
+    rows = [
+        (change.ref, f"{before.confidence:.2f}", f"{after.confidence:.2f}", after.says)
+        for change in changeset.knowledge
+        for before, after in ((change.before, change.after),)
+        if isinstance(before, Claim) and isinstance(after, Claim)
+    ]
+    output.table((_REF, Field("was", "dim", "right"), _CONFIDENCE, _SAYS), rows)
     if all(change.action == "noop" for change in changeset.knowledge):
         output.say("This verdict exists already.")
         return
-    number = output.count(len(moves), "claim") if moves else "no claim"
-    outcome = "Stored; `cofio knowledge process` applies it" if waits and not moves else f"Changed {number}"
+    changed = f"Changed {output.count(len(rows), 'claim') if rows else 'no claim'}"
+    outcome = "Stored; `cofio knowledge process` applies it" if is_pending and not rows else changed
     output.say(f"{outcome} (changeset {changeset.id}; `cofio undo {changeset.id}` reverts it).")
 
 
-def _list_moves(changes: Iterable[KnowledgeChange]) -> Iterable[tuple[str, str, str, str]]:
-    for change in changes:
-        before, after = change.before, change.after
-        if isinstance(before, Claim) and isinstance(after, Claim):
-            yield change.ref, f"{before.confidence:.2f}", f"{after.confidence:.2f}", after.says
-
-
-# ── remove ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@command("forget", "cofio knowledge forget thresholds/aapl.volume.above --why outdated")
+@command("forget", "cofio knowledge forget thresholds/aapl.volume.above --why outdated", group=knowledge)
 @click.argument("refs", metavar="REF...", type=RefType(), nargs=-1, required=True)
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@why_option
 def forget(session: CliContext, refs: tuple[Ref, ...], why: str) -> None:
     """Delete rows; `cofio undo` restores them."""
     with session.memories() as memories:
-        rows = [memories.knowledge.get(*ref) for ref in dict.fromkeys(refs)]  # all must exist before any is deleted
-        results = [
-            (memories.knowledge.delete(*ref, by=BY, why=why), ref, row.says)
-            for ref, row in zip(dict.fromkeys(refs), rows, strict=True)
-        ]
-    _tell_gone(session, results)
+        targets = [(ref, memories.knowledge.get(*ref).says) for ref in dict.fromkeys(refs)]  # all must exist
+        results = [(memories.knowledge.delete(*ref, by=BY, why=why), ref, says) for ref, says in targets]
+    _print_removed(session, results)
 
 
-@command("purge", "cofio knowledge purge patterns/3f2a --yes")
+@command("purge", "cofio knowledge purge patterns/3f2a --yes", group=knowledge)
 @click.argument("refs", metavar="REF...", type=RefType(), nargs=-1, required=True)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@yes_option
+@why_option
 def purge(session: CliContext, refs: tuple[Ref, ...], yes: bool, why: str) -> None:
     """Permanently erase rows, including their history.
 
@@ -531,11 +482,10 @@ def purge(session: CliContext, refs: tuple[Ref, ...], yes: bool, why: str) -> No
         targets = [(ref, _find_statement(memories, ref)) for ref in dict.fromkeys(refs)]
         for ref, says in targets:
             output.say(f"{'/'.join(ref)}: {says}")
-        if not agreed(f"Erase {output.count(len(targets), 'row')} permanently?", yes=yes):
-            output.say("Nothing was changed.")
-            targets = []
-        results = [(memories.knowledge.purge(*ref, by=BY, why=why), ref, says) for ref, says in targets]
-    _tell_gone(session, results)
+        is_confirmed = session.is_confirmed(f"Erase {output.count(len(targets), 'row')} permanently?", yes=yes)
+        confirmed = targets if is_confirmed else []
+        results = [(memories.knowledge.purge(*ref, by=BY, why=why), ref, says) for ref, says in confirmed]
+    _print_removed(session, results)
 
 
 def _find_statement(memories: Memories, ref: Ref) -> str:
@@ -548,22 +498,18 @@ def _find_statement(memories: Memories, ref: Ref) -> str:
         return row.says if row else "(erased)"
 
 
-def _tell_gone(session: CliContext, results: Sequence[tuple[KnowledgeChange, Ref, str]]) -> None:
-    if session.as_json:
-        entries = [
+def _print_removed(session: CliContext, results: Sequence[tuple[KnowledgeChange, Ref, str]]) -> None:
+    document = {
+        "results": [
             {"ref": "/".join(ref), "action": change.action, "changeset": change.changeset} for change, ref, _ in results
         ]
-        output.document({"results": entries})
-        return
+    }
     rows = (
         ("/".join(ref), _DONE.get(change.action, change.action), says, change.changeset)
         for change, ref, says in results
     )
-    output.table((_REF, Field("", "green"), _SAYS, Field("changeset", "cyan", "right")), rows)
+    session.print_table(document, (_REF, Field("", "green"), _SAYS, Field("changeset", "cyan", "right")), rows)
 
 
-for subcommand in (
-    *(threshold, pattern, correlation, seasonal, check, active, related, feedback, process, read),
-    *(list_, show, history, forget, purge),
-):
-    knowledge.add_command(subcommand)
+for numeric in (threshold, check):
+    numeric.ignore_unknown_options = True  # accept -5 as a number, not as an option

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import click
 
 from cofio.cli import output
 from cofio.cli.output import ID, SOURCE, TEXT, Field
-from cofio.cli.shared_options import BY, CliContext, Memories, command, ended_in_order, within
+from cofio.cli.shared_options import BY, CliContext, Memories, command, ended_in_order, limit_option, why_option, within
 from cofio.errors import NotFound
 from cofio.models.llm_calls import LLMCall, LLMTotal
 from cofio.models.maintenance import CHORES, VIEWS, MaintenancePlan, MaintenanceRun, View
-from cofio.models.memory import Decision, Delete, Merge
+from cofio.models.memory import Delete, Merge
 
 _WHY = Field("why", "dim", wraps=True)
-
-# ── consolidate, prune ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -27,7 +27,7 @@ _WHY = Field("why", "dim", wraps=True)
 )
 @click.option("--source-prefix", default="", metavar="SOURCE", help="Only this source and those below it.")
 @click.option("--apply", is_flag=True, help="Apply the merges; default: only show them.")
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@why_option
 def consolidate(session: CliContext, source_prefix: str, apply: bool, why: str) -> None:
     """Merge related memories.
 
@@ -36,16 +36,12 @@ def consolidate(session: CliContext, source_prefix: str, apply: bool, why: str) 
     """
     with ended_in_order(), session.memories() as memories:
         plan = memories.consolidate(dry_run=not apply, source_prefix=source_prefix, by=BY, why=why)
-        _tell(session, memories, plan, ("merged", "There is nothing to merge."))
+        _print_plan(session, memories, plan, "merged", "There is nothing to merge.")
 
 
-@command(
-    "prune",
-    "cofio prune                      # shows what would be archived",
-    "cofio prune --apply",
-)
+@command("prune", "cofio prune                      # shows what would be archived", "cofio prune --apply")
 @click.option("--apply", is_flag=True, help="Archive them; default: only show them.")
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@why_option
 def prune(session: CliContext, apply: bool, why: str) -> None:
     """Archive memories that have not been recalled for a long time.
 
@@ -54,76 +50,58 @@ def prune(session: CliContext, apply: bool, why: str) -> None:
     """
     with ended_in_order(), session.memories() as memories:
         plan = memories.prune(dry_run=not apply, by=BY, why=why)
-        _tell(session, memories, plan, ("archived", "There is nothing to archive."))
+        _print_plan(session, memories, plan, "archived", "There is nothing to archive.")
 
 
-def _tell(session: CliContext, memories: Memories, plan: MaintenancePlan, words: tuple[str, str]) -> None:
+def _print_plan(session: CliContext, memories: Memories, plan: MaintenancePlan, outcome: str, empty: str) -> None:
     if session.as_json:
         output.document(plan.as_dict())
         return
-    outcome, nothing = words
-    texts = _read_texts(memories, plan)
-    output.table(
-        (ID, TEXT, Field("becomes", wraps=True), _WHY),
-        (row for d in plan.decisions for row in _format_decision(d, texts)),
-    )
+    decisions = [decision for decision in plan.decisions if isinstance(decision, Merge | Delete)]
+    texts = _read_texts(memories, decisions, plan)
+    rows = (row for decision in decisions for row in _format_decision(decision, texts))
+    output.table((ID, TEXT, Field("becomes", wraps=True), _WHY), rows)
     if plan.refused:
         output.say(f"{output.count(len(plan.refused), 'proposal')} refused:")
-        output.table(
-            (ID, TEXT, _WHY),
-            ((_join_ids(r.ids), " / ".join(_pick_texts(r.ids, texts)), r.reason) for r in plan.refused),
+        refusals = (
+            (refusal.ids, " / ".join(texts[memory_id] for memory_id in refusal.ids if texts[memory_id]), refusal.reason)
+            for refusal in plan.refused
         )
+        output.table((ID, TEXT, _WHY), refusals)
     if plan.note:
         output.say(plan.note)
-    number = output.count(sum(len(_list_ids(decision)) for decision in plan.decisions), "memory", "memories")
+    number = output.count(sum(len(_list_ids(decision)) for decision in decisions), "memory", "memories")
     if not plan.decisions:
-        output.say(nothing)
+        output.say(empty)
     elif plan.changeset:
         output.say(f"{number} {outcome}; `cofio undo {plan.changeset.id}` reverts it.")
     else:
         output.say(f"{number} would be {outcome}; `cofio {plan.chore} --apply` does it.")
 
 
-def _format_decision(decision: Decision, texts: dict[int, str]) -> list[tuple[Any, ...]]:
+def _format_decision(decision: Merge | Delete, texts: Mapping[int, str]) -> list[tuple[Any, ...]]:
     """Return one row per removed memory: its text, and the text that replaces it."""
     if isinstance(decision, Merge):
-        return [
-            (memory_id, texts.get(memory_id, ""), decision.fact.text, decision.reason) for memory_id in decision.ids
-        ]
-    if isinstance(decision, Delete):
-        heir = f"{decision.into}: {texts.get(decision.into, '')}" if decision.into else ""
-        return [(decision.id, texts.get(decision.id, ""), heir, decision.reason)]
-    return []
+        replacement = decision.fact.text
+    else:
+        replacement = f"{decision.into}: {texts[decision.into]}" if decision.into else ""
+    return [(memory_id, texts[memory_id], replacement, decision.reason) for memory_id in _list_ids(decision)]
 
 
-def _list_ids(decision: Decision) -> tuple[int, ...]:
-    return decision.ids if isinstance(decision, Merge) else (decision.id,) if isinstance(decision, Delete) else ()
+def _list_ids(decision: Merge | Delete) -> tuple[int, ...]:
+    return decision.ids if isinstance(decision, Merge) else (decision.id,)
 
 
-def _read_texts(memories: Memories, plan: MaintenancePlan) -> dict[int, str]:
-    """Return the texts of the memories in the plan."""
-    ids = {memory_id for decision in plan.decisions for memory_id in _list_ids(decision)}
-    ids |= {decision.into for decision in plan.decisions if isinstance(decision, Delete) and decision.into is not None}
+def _read_texts(memories: Memories, decisions: Sequence[Merge | Delete], plan: MaintenancePlan) -> dict[int, str]:
+    """Return the texts of the memories in the plan; "" for a memory that was purged meanwhile."""
+    ids = {memory_id for decision in decisions for memory_id in _list_ids(decision)}
+    ids |= {decision.into for decision in decisions if isinstance(decision, Delete) and decision.into}
     ids |= {memory_id for refusal in plan.refused for memory_id in refusal.ids}
-    return {memory_id: text for memory_id in sorted(ids) if (text := _read_text(memories, memory_id))}
-
-
-def _read_text(memories: Memories, memory_id: int) -> str:
-    try:
-        return memories.get(memory_id).text
-    except NotFound:  # purged meanwhile
-        return ""
-
-
-def _pick_texts(ids: tuple[int, ...], texts: dict[int, str]) -> list[str]:
-    return [texts[memory_id] for memory_id in ids if memory_id in texts]
-
-
-def _join_ids(ids: tuple[int, ...]) -> str:
-    return ", ".join(str(memory_id) for memory_id in ids)
-
-
-# ── usage ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    texts = dict.fromkeys(sorted(ids), "")
+    for memory_id in texts:
+        with suppress(NotFound):
+            texts[memory_id] = memories.get(memory_id).text
+    return texts
 
 
 @command(
@@ -136,48 +114,43 @@ def _join_ids(ids: tuple[int, ...]) -> str:
 )
 @click.argument("view", type=click.Choice((*VIEWS, "llm")), default="most")
 @click.option(
-    "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="Days without a recall, for stale."
+    "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="With stale: days without a recall."
 )
-@click.option("-n", "--limit", type=int, default=50, show_default=True, help="Maximum number of results.")
-@click.option("--call", type=int, metavar="ID", help="With llm: one call, with its redacted texts.")
+@limit_option(50, "results")
+@click.option("--call", type=int, metavar="ID", help="With llm: show one call, with redacted texts.")
 @within
 def usage(
     session: CliContext, view: View | Literal["llm"], days: int, limit: int, call: int | None, within: dict[str, Any]
 ) -> None:
-    """List the most, the never and the no longer recalled memories, or the calls of the language model."""
+    """List memories by how often they were recalled, or the calls of the language model.
+
+    VIEW is most: recalled most often; never: not recalled yet; stale: not recalled for --days days; or llm.
+    """
     if call is not None and view != "llm":
         raise click.UsageError("--call requires `cofio usage llm`.")
     if view == "llm":
-        _show_llm_usage(session, limit, call)
+        _show_llm_usage(session, limit) if call is None else _show_llm_call(session, call)
         return
     with session.memories() as memories:
-        rows = memories.usage(view, limit=limit, days=days, **within)
-    if session.as_json:
-        output.document({"view": view, "memories": [row.as_dict() for row in rows]})
-        return
+        memories_used = memories.usage(view, limit=limit, days=days, **within)
     columns = (ID, TEXT, Field("recalled", align="right"), Field("last", "dim"), Field("made", "dim"), SOURCE)
-    output.table(
-        columns,
-        (
-            (m.id, m.text, m.retrieval_count, output.when(m.last_retrieved_at), output.when(m.created_at), m.source)
-            for m in rows
-        ),
+    rows = (
+        (m.id, m.text, m.retrieval_count, output.when(m.last_retrieved_at), output.when(m.created_at), m.source)
+        for m in memories_used
     )
-    if not rows:
-        output.say("There are no such memories.")
+    document = {"view": view, "memories": [memory.as_dict() for memory in memories_used]}
+    session.print_table(document, columns, rows, "There are no such memories.")
 
 
-def _show_llm_usage(session: CliContext, limit: int, call: int | None) -> None:
-    if call is not None:
-        with session.memories() as memories:
-            record = memories.llm_call(call).as_dict()
-        if session.as_json:
-            output.document(record)
-            return
-        output.facts_about((name, value) for name, value in record.items() if value not in ("", None))
-        if not record["request"]:
-            output.say("Its texts are not stored; llm_text_days sets how long texts are kept.")
-        return
+def _show_llm_call(session: CliContext, call: int) -> None:
+    with session.memories() as memories:
+        record = memories.llm_call(call).as_dict()
+    session.print_facts(record)
+    if not session.as_json and not record["request"]:
+        output.say("Its texts are not stored; llm_text_days sets how long texts are kept.")
+
+
+def _show_llm_usage(session: CliContext, limit: int) -> None:
     with session.memories() as memories:
         usage = memories.llm_usage(limit=limit)
     if session.as_json:
@@ -186,29 +159,27 @@ def _show_llm_usage(session: CliContext, limit: int, call: int | None) -> None:
     counts = [Field(name, align="right") for name in ("calls", "failed", "characters", "tokens in", "tokens out")]
     names = [Field(name) for name in ("period", "provider", "model", "client", "session", "project")]
     rows = [
-        (_format_period(days), total.provider, total.model, *whose, *_format_counts(total))
+        ("today" if days == 1 else f"{days} days", total.provider, total.model, *origin, *_format_counts(total))
         for days, models, sessions in usage.periods
-        for totals, whose_of in ((models, lambda _: ("all", "all", "all")), (sessions, _format_origin))
-        for total in totals
-        for whose in [whose_of(total)]
+        for total, origin in (
+            *((model, _ALL) for model in models),
+            *((entry, _format_origin(entry)) for entry in sessions),
+        )
     ]
     output.table((*names, *counts), rows)
     columns = [Field(name) for name in ("model", "purpose", "session", "outcome")]
-    output.table(
-        (ID, Field("at", "dim"), *columns, counts[2], counts[3], counts[4]),
-        (
-            (c.id, output.when(c.at), c.model, c.purpose, c.session, c.outcome, *_format_counts(c)[-3:])
-            for c in usage.calls
-        ),
+    calls = (
+        (call.id, output.when(call.at), call.model, call.purpose, call.session, call.outcome, *_format_counts(call))
+        for call in usage.calls
     )
+    output.table((ID, Field("at", "dim"), *columns, *counts[2:]), calls)
     limits = [f"{limit:,}" if limit else "no limit" for limit in usage.limits]
     output.say(f"Today: {usage.today.calls:,} calls of {limits[0]}, {usage.today.tokens:,} tokens of {limits[1]}.")
     if usage.is_spent:
         output.say(f"The daily limit is reached; captures wait until {usage.resets_at[:16]} UTC.")
 
 
-def _format_period(days: int) -> str:
-    return "today" if days == 1 else f"{days} days"
+_ALL = ("all", "all", "all")
 
 
 def _format_origin(total: LLMTotal) -> tuple[str, str, str]:
@@ -216,44 +187,28 @@ def _format_origin(total: LLMTotal) -> tuple[str, str, str]:
 
 
 def _format_counts(record: LLMTotal | LLMCall) -> tuple[int, ...]:
-    before = (record.calls, record.failed) if isinstance(record, LLMTotal) else ()
-    return (*before, record.characters, record.input_tokens, record.output_tokens)
-
-
-# ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    calls = (record.calls, record.failed) if isinstance(record, LLMTotal) else ()
+    return (*calls, record.characters, record.input_tokens, record.output_tokens)
 
 
 @command("runs", "cofio runs", "cofio runs --chore prune --json")
-@click.option("--chore", type=click.Choice(CHORES), help="Only runs of this scheduled task.")
-@click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of runs.")
+@click.option("--chore", type=click.Choice(CHORES), help="Only runs of this task.")
+@limit_option(20, "runs")
 def runs(session: CliContext, chore: str | None, limit: int) -> None:
-    """List runs of maintenance chores with their outcomes, newest first."""
+    """List maintenance runs with their outcomes, newest first."""
     with session.memories() as memories:
         past_runs = memories.runs(limit=limit, chore=chore or "")
-    if session.as_json:
-        output.document({"runs": [run.as_dict() for run in past_runs]})
-        return
-    columns = (
-        ID,
-        Field("chore"),
-        Field("started", "dim"),
-        Field("outcome", "cyan"),
-        Field("changeset", align="right"),
-        Field("by", "dim"),
-        Field("details", wraps=True),
+    columns = (ID, Field("chore"), Field("started", "dim"), Field("outcome", "cyan"), Field("changeset", align="right"),
+               Field("by", "dim"), Field("details", wraps=True))  # fmt: skip
+    rows = (
+        (run.id, run.chore, output.when(run.started_at), run.outcome, run.changeset or "", run.by, _describe_run(run))
+        for run in past_runs
     )
-    output.table(
-        columns,
-        (
-            (r.id, r.chore, output.when(r.started_at), r.outcome, r.changeset or "", r.by, _describe_run(r))
-            for r in past_runs
-        ),
-    )
-    if not past_runs:
-        output.say("No chore has run yet; MAINTENANCE_ENABLED=true schedules them.")
+    empty = "No maintenance has run yet; MAINTENANCE_ENABLED=true schedules it."
+    session.print_table({"runs": [run.as_dict() for run in past_runs]}, columns, rows, empty)
 
 
 def _describe_run(run: MaintenanceRun) -> str:
-    details = run.told
+    details = run.details
     counts = [f"{details[name]:,} {name}" for name in ("decisions", "refused") if details.get(name)]
     return "; ".join(str(part) for part in (", ".join(counts), details.get("error"), details.get("note")) if part)

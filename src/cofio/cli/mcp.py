@@ -10,10 +10,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -23,7 +22,6 @@ from cofio.server.mcp import SDK
 
 if TYPE_CHECKING:
     from cofio.server.mcp.dispatcher import Dispatcher
-    from cofio.server.mcp.early_handshake import ServeLines
 
 _FINISH = 1.5  # seconds to finish running calls when the client disconnects; some clients kill after two
 
@@ -63,28 +61,33 @@ def _log_to_stderr(level: str) -> None:
 
 
 def _look_for_sdk() -> None:
-    """Raise an error early if the SDK is missing: it is imported only after the client's first request."""
+    """Raise an error if the SDK is missing."""
     for name in ("mcp", "mcp_types"):
         if find_spec(name) is None:
             raise _make_usage_error(name)
 
 
 def _serve(dispatcher: Dispatcher) -> None:
-    from cofio.server.mcp.early_handshake import over_stdio
-
+    """Serve the client on standard input and output until it disconnects."""
+    reading, writing = _reserve_stdio()
     try:
-        over_stdio(partial(_transport, dispatcher), dispatcher)
+        from cofio.server.mcp.sdk_server import serve_streams  # takes a second to import
     except ImportError as error:
         if (error.name or "").startswith("cofio"):
             raise
         raise _make_usage_error(error.name) from error
+    serve_streams(dispatcher, reading, writing)
 
 
-def _transport(dispatcher: Dispatcher) -> ServeLines:
-    """Return the function that serves a client with the SDK."""
-    from cofio.server.mcp.sdk_server import serve_streams  # takes a second to import
-
-    return partial(serve_streams, dispatcher)
+def _reserve_stdio() -> tuple[TextIO, TextIO]:
+    """Reserve standard input and output for the protocol: other output goes to standard error."""
+    reading = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
+    writing = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return reading, writing
 
 
 def _make_usage_error(name: str | None) -> click.UsageError:

@@ -15,16 +15,24 @@ import click
 from cofio.cli import output
 from cofio.cli.episodes import print_episodes
 from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Field
-from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, about, agreed, command, within
+from cofio.cli.shared_options import (
+    BY,
+    PROJECT,
+    CliContext,
+    Memories,
+    command,
+    fact_fields,
+    limit_option,
+    why_option,
+    within,
+    yes_option,
+)
 from cofio.errors import CofioError, InvalidInput
 from cofio.models.memory import Change, Fact, FreshnessResult, Hit, Memory, is_poor_match
 
 _BATCH = 256  # facts in one changeset
 _BATCH_CHARACTERS = 500_000  # well below the service's max_body
 _LINES_SHOWN = 20
-
-
-# ── add ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -41,9 +49,9 @@ _LINES_SHOWN = 20
     metavar="FILE",
     help='One JSON object per line, with "text" and optionally other fields of a fact; - is standard input.',
 )
-@about
+@fact_fields()
 @click.option("--no-dedup", is_flag=True, help="Add facts even if they duplicate a memory.")
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@why_option
 def add(
     session: CliContext, texts: tuple[str, ...], jsonl: str | None, about: dict[str, Any], no_dedup: bool, why: str
 ) -> None:
@@ -56,16 +64,16 @@ def add(
     read_facts = _parse_facts(texts, jsonl, about)
     total = sum(1 for _ in read_facts())  # validates every fact before the first is added
     changes: list[Change] = []
-    with session.memories(new=True) as memories, output.progress("Adding", total, hidden=session.as_json) as advance:
+    with session.memories(new=True) as memories, output.progress("Adding", total, hidden=session.as_json) as bar:
         try:
             for batch in _split_batches(read_facts()):
                 changes += memories.add_all(batch, dedup=not no_dedup, by=BY, why=why)
-                advance(len(batch))
+                bar.advance(len(batch))
         except CofioError:
             if changes:
                 output.say(f"The first {len(changes)} of {total} were added.")
             raise
-    _tell_added(session, changes)
+    _print_added(session, changes)
 
 
 def _parse_facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any]) -> Callable[[], Iterable[Fact]]:
@@ -76,9 +84,9 @@ def _parse_facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any])
         path = Path(jsonl)
         return lambda: _from_file(path, about)
     if jsonl:
-        facts = list(_from_lines(_open_stdin(), _from_json, about))
+        facts = list(_from_lines(sys.stdin.buffer, _from_json, about))
     elif list(texts) == ["-"] or (not texts and not sys.stdin.isatty()):
-        facts = list(_from_lines(_open_stdin(), _from_text, about))
+        facts = list(_from_lines(sys.stdin.buffer, _from_text, about))
     elif texts:
         facts = [_from_text(text, about) for text in texts]
     else:
@@ -86,16 +94,14 @@ def _parse_facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any])
     return lambda: facts
 
 
-def _open_stdin() -> Iterable[bytes]:
-    return sys.stdin.buffer
-
-
 def _from_file(path: Path, about: dict[str, Any]) -> Iterator[Fact]:
     try:
         with path.open("rb") as lines:
             yield from _from_lines(lines, _from_json, about)
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Check the file.") from error
+        raise InvalidInput(
+            f"{path} cannot be read: {error.strerror}.", "Check the path and its permissions."
+        ) from error
 
 
 def _from_lines(
@@ -120,14 +126,14 @@ def _from_json(line: str, about: dict[str, Any]) -> Fact:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("This is not JSON.", "Give one object per line.") from error
+        raise InvalidInput("It is not JSON.", "Give one JSON object per line.") from error
     if not isinstance(fields, dict):
-        raise InvalidInput("This is not an object.", 'Give one object per line, such as {"text": "..."}.')
+        raise InvalidInput("It is not a JSON object.", 'Give one object per line, such as {"text": "..."}.')
     if "timestamp" in fields:
         fields.setdefault("created_at", fields.pop("timestamp"))
     known_fields = Fact.__dataclass_fields__
     if unknown := sorted(fields.keys() - known_fields.keys()):
-        raise InvalidInput(f"A fact has no {', '.join(unknown)}.", f"It has: {', '.join(known_fields)}.")
+        raise InvalidInput(f"A fact has no field {', '.join(unknown)}.", f"Fields: {', '.join(known_fields)}.")
     return Fact(**{"text": "", **about, **fields})
 
 
@@ -145,47 +151,40 @@ def _split_batches(facts: Iterable[Fact]) -> Iterator[list[Fact]]:
         yield batch
 
 
-def _tell_added(session: CliContext, changes: Sequence[Change]) -> None:
+def _print_added(session: CliContext, changes: Sequence[Change]) -> None:
     counts = Counter(change.action for change in changes)
     if session.as_json:
-        output.document(
-            {
-                "added": counts["add"],
-                "updated": counts["update"],
-                "duplicates": counts["noop"],
-                "changesets": list(dict.fromkeys(change.changeset for change in changes)),
-                "results": [_format_added(change) for change in changes],
-            }
-        )
+        changesets = list(dict.fromkeys(change.changeset for change in changes))
+        results = [_format_added(change) for change in changes]
+        numbers = {"added": counts["add"], "updated": counts["update"], "duplicates": counts["noop"]}
+        output.document({**numbers, "changesets": changesets, "results": results})
         return
     if not output.on_terminal() or len(changes) <= _LINES_SHOWN:
         rows = ((change.memory_id, _DONE.get(change.action, change.action), change.memory.text) for change in changes)
         output.table((ID, Field("", "green"), TEXT), rows)
+    number = output.count(counts["add"] + counts["update"], "memory", "memories")
     replacing = f", {counts['update']} replacing an older one" if counts["update"] else ""
-    already_known = f", {output.count(counts['noop'], 'was', 'were')} known already" if counts["noop"] else ""
-    output.say(
-        f"{output.count(counts['add'] + counts['update'], 'memory', 'memories')} added{replacing}{already_known}."
-    )
+    known = f", {output.count(counts['noop'], 'was', 'were')} known already" if counts["noop"] else ""
+    output.say(f"{number} added{replacing}{known}.")
     for change in changes[:_LINES_SHOWN]:
-        _tell_neighbours(change)
+        _print_similar(change)
 
 
 def _format_added(change: Change) -> dict[str, Any]:
     replaced_id = change.memory.supersedes if change.action == "update" else None
-    near = [{"id": neighbour.id, "text": neighbour.text} for neighbour in change.near]
-    about = {"id": change.memory_id, "action": change.action, "reason": change.reason, "text": change.memory.text}
-    return {**about, "replaced": replaced_id, "near": near}
+    similar = [{"id": memory.id, "text": memory.text} for memory in change.near]
+    fields = {"id": change.memory_id, "action": change.action, "reason": change.reason, "text": change.memory.text}
+    return {**fields, "replaced": replaced_id, "near": similar}
 
 
-def _tell_neighbours(change: Change) -> None:
+def _print_similar(change: Change) -> None:
     """Print which memory a new one replaced, or similar ones that it may replace."""
     if change.action == "update":
         previous = f"{change.memory.supersedes} ({change.memory.previous_text})"
         output.say(f"Memory {change.memory_id} replaced {previous}. Undo: cofio undo {change.changeset}")
     for memory in change.near:
-        output.say(
-            f"Memory {change.memory_id} may replace {memory.id} ({memory.text}). If so: cofio forget {memory.id}"
-        )
+        replaced = f"{memory.id} ({memory.text})"
+        output.say(f"Memory {change.memory_id} may replace {replaced}. If so: cofio forget {memory.id}")
 
 
 _DONE = {
@@ -196,9 +195,6 @@ _DONE = {
     "purge": "erased",
     "restore": "restored",
 }
-
-
-# ── search, show, list ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -242,27 +238,23 @@ def search(
         output.document({"query": query, "count": len(hits), "poor_match": is_poor_match(hits), "results": results})
     elif hits:
         if is_poor_match(hits):
-            output.say("Nothing fits well. The nearest are:")
-        _tell_hits(hits)
+            output.say("No memory matches well. The nearest are:")
+        _print_hits(hits)
     else:
         output.say("No matching memories.")
 
 
-def _tell_hits(hits: Sequence[Hit]) -> None:
+def _print_hits(hits: Sequence[Hit]) -> None:
     columns = (ID, Field("score", "green", "right"), Field("strength"), TEXT, SOURCE, WHEN)
     rows = []
     for hit in hits:
-        text, why = _format_hit(hit), [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
+        text = f"{hit.text} ({'; '.join(hit.stale)})" if hit.stale else hit.text
+        explanation = [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
         if output.on_terminal():
-            text, why = "\n".join([text, *(f"  {line}" for line in why if line)]), []
-        about = (hit.memory.source, output.when(hit.memory.created_at))
-        rows.append([hit.id, f"{hit.score:.3f}", hit.strength, text, *about, *why])
+            text, explanation = "\n".join([text, *(f"  {line}" for line in explanation if line)]), []
+        origin = (hit.memory.source, output.when(hit.memory.created_at))
+        rows.append([hit.id, f"{hit.score:.3f}", hit.strength, text, *origin, *explanation])
     output.table(columns, rows)
-
-
-def _format_hit(hit: Hit) -> str:
-    """Return the text of a hit with its staleness notes."""
-    return f"{hit.text} ({'; '.join(hit.stale)})" if hit.stale else hit.text
 
 
 @command(
@@ -274,9 +266,7 @@ def _format_hit(hit: Hit) -> str:
 )
 @click.argument("words", metavar="[PROMPT]...", nargs=-1)
 @click.option(
-    "--project",
-    metavar="PROJECT",
-    help=f"Project: {PROJECT}. Default: COFIO_PROJECT, else that of this folder.",
+    "--project", metavar="PROJECT", help=f"Project: {PROJECT}. Default: COFIO_PROJECT, else that of this folder."
 )
 @click.option(
     "-k", "k", type=click.IntRange(1, 50), help="Maximum number of memories. Default: 5; at a session start, what fits."
@@ -291,26 +281,17 @@ def recall(session: CliContext, words: tuple[str, ...], project: str | None, k: 
     project_name = session.project() if project is None else session.project(project)
     with session.memories() as memories:
         result = memories.recall(" ".join(words), project=project_name, k=k, by=BY)
-    if session.as_json:
-        output.document({"text": result.text, "ids": list(result.ids), "tokens": result.tokens})
-    elif result:
-        click.echo(output.safe(result.text))
-    else:
-        output.say("Nothing would be injected.")
+    document = {"text": result.text, "ids": list(result.ids), "tokens": result.tokens}
+    session.print_text(document, result.text, "Nothing would be injected.")
 
 
 def _print_context(session: CliContext, query: str, project: str | None, k: int | None) -> None:
     if project is not None:
         raise click.UsageError("--context has no project. Omit --project or --context.")
+    limits: dict[str, Any] = {} if k is None else {"max_memories": k}
     with session.memories() as memories:
-        if k is None:
-            text = memories.recall_context(query, by=BY)
-        else:
-            text = memories.recall_context(query, by=BY, max_memories=k)
-    if session.as_json:
-        output.document({"context": text})
-    else:
-        click.echo(output.safe(text))
+        text = memories.recall_context(query, by=BY, **limits)
+    session.print_text({"context": text}, text)
 
 
 @command("show", "cofio show 12", "cofio show 12 --json")
@@ -319,24 +300,25 @@ def show(session: CliContext, memory_id: int) -> None:
     """Show all fields of one memory."""
     with session.memories() as memories:
         memory = memories.get(memory_id)
-        sightings = memories.occurrences(memory_id)
+        occurrences = memories.occurrences(memory_id)
         freshness = memories.freshness(memory_id) if memory.anchors else FreshnessResult()
         episode = memories.episode_of(memory_id)
     if session.as_json:
         state = {"freshness": freshness.state, "stale": list(freshness.notes), "episode": episode}
-        output.document({**memory.as_dict(), **state, "sightings": [asdict(sighting) for sighting in sightings]})
+        output.document(
+            {**memory.as_dict(), **state, "occurrences": [asdict(occurrence) for occurrence in occurrences]}
+        )
         return
     fields: dict[str, Any] = {name: value for name, value in memory.as_dict().items() if name != "timestamp"}
-    for name in ("created_at", "updated_at", "archived_at", "last_retrieved_at"):
-        if fields[name] and output.on_terminal():
-            fields[name] = f"{fields[name]} ({output.ago(fields[name])})"
+    if output.on_terminal():
+        times = [name for name in ("created_at", "updated_at", "archived_at", "last_retrieved_at") if fields[name]]
+        fields |= {name: f"{fields[name]} ({output.ago(fields[name])})" for name in times}
     fields["anchors"] = [f"{anchor.name} ({anchor.kind} in {anchor.path})" for anchor in memory.anchors]
     fields["episode"] = episode
     fields["freshness"] = ": ".join(part for part in (freshness.state, "; ".join(freshness.notes)) if part)
-    for sighting in sightings[1:]:
-        fields.setdefault("said again", []).append(
-            " ".join(part for part in (sighting.at, sighting.agent, sighting.session) if part)
-        )
+    fields["stated again"] = [
+        " ".join(filter(None, (occurrence.at, occurrence.agent, occurrence.session))) for occurrence in occurrences[1:]
+    ]
     output.facts_about(fields.items())
 
 
@@ -347,7 +329,7 @@ def show(session: CliContext, memory_id: int) -> None:
     "cofio list --after 120          # the page after memory 120",
     "cofio list --archived --json",
 )
-@click.option("-n", "--limit", type=int, default=50, show_default=True, help="Maximum number of memories.")
+@limit_option(50, "memories")
 @click.option(
     "--after", metavar="ID", type=int, help="Id of the last memory of the previous page; the list continues after it."
 )
@@ -373,11 +355,8 @@ def list_(session: CliContext, limit: int, after: int | None, within: dict[str, 
 
 
 def _format_state(memory: Memory) -> str:
-    marks = [memory.kind, *(["pinned"] if memory.pinned else []), *(["archived"] if memory.archived else [])]
-    return ", ".join(marks)
-
-
-# ── edit, forget, restore ─────────────────────────────────────────────────────────────────────────────────────────────
+    states = (memory.kind, "pinned" if memory.pinned else "", "archived" if memory.archived else "")
+    return ", ".join(filter(None, states))
 
 
 @command(
@@ -390,8 +369,8 @@ def _format_state(memory: Memory) -> str:
 @click.argument("memory_id", metavar="ID", type=int)
 @click.option("--text", metavar="TEXT", help="New text of the memory.")
 @click.option("--pin/--unpin", "pinned", default=None, help="Exempt the memory from pruning, or not.")
-@about
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@fact_fields()
+@why_option
 def edit(
     session: CliContext, memory_id: int, text: str | None, pinned: bool | None, about: dict[str, Any], why: str
 ) -> None:
@@ -429,43 +408,42 @@ def _edit_text(memories: Memories, memory_id: int) -> dict[str, Any]:
 )
 @click.argument("memory_ids", metavar="ID...", type=int, nargs=-1, required=True)
 @click.option("--purge", is_flag=True, help="Erase permanently; this cannot be undone.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@yes_option
+@why_option
 def forget(session: CliContext, memory_ids: tuple[int, ...], purge: bool, yes: bool, why: str) -> None:
     """Archive memories; `cofio restore` and `cofio undo` restore them."""
     with session.memories() as memories:
-        targets = [
-            memories.get(memory_id) for memory_id in dict.fromkeys(memory_ids)
-        ]  # all must exist before any is archived
+        targets = _get_all(memories, memory_ids)
         if purge:
             for memory in targets:
                 output.say(f"{memory.id}: {memory.text}")
-            if not agreed(f"Erase {output.count(len(targets), 'memory', 'memories')} permanently?", yes=yes):
-                output.say("Nothing was changed.")
+            number = output.count(len(targets), "memory", "memories")
+            if not session.is_confirmed(f"Erase {number} permanently?", yes=yes):
                 targets = []
         act = memories.purge if purge else memories.delete
         changes = [(act(memory.id, by=BY, why=why), memory.text) for memory in targets]
-    _tell_done(session, changes)
-    for memory, others in ((target, _list_merged(target, memory_ids)) for target in targets if purge):
-        if others:
-            id_list = " ".join(str(other_id) for other_id in others)
-            output.say(
-                f"{memory.id} was merged with {id_list}, which may contain the same text; check and purge them too."
-            )
+    _print_done(session, changes)
+    for memory in targets if purge else ():
+        if others := _list_merged(memory, memory_ids):
+            ids = " ".join(map(str, others))
+            output.say(f"{memory.id} was merged with {ids}, which may contain the same text; check and purge them too.")
+
+
+def _get_all(memories: Memories, memory_ids: Iterable[int]) -> list[Memory]:
+    """Return the memories: all must exist before any is changed."""
+    return [memories.get(memory_id) for memory_id in dict.fromkeys(memory_ids)]
 
 
 def _list_merged(memory: Memory, purged_ids: Sequence[int]) -> list[int]:
     """Return the memories that may hold the same text: the one it was merged into, and those merged into it."""
-    into = [memory.superseded_by] if memory.superseded_by else []
-    return [
-        memory_id for memory_id in (*into, *memory.metadata.get("consolidated_from", ())) if memory_id not in purged_ids
-    ]
+    merged_ids = (memory.superseded_by, *memory.metadata.get("consolidated_from", ()))
+    return [memory_id for memory_id in merged_ids if memory_id and memory_id not in purged_ids]
 
 
 @command("supersede", 'cofio supersede 12 "We moved to Render"', "cofio history 12                # shows both")
 @click.argument("memory_id", metavar="ID", type=int)
 @click.argument("text")
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@why_option
 def supersede(session: CliContext, memory_id: int, text: str, why: str) -> None:
     """Replace a memory by a new one; the old one is archived and stays in the history."""
     with session.memories() as memories:
@@ -488,7 +466,7 @@ def supersede(session: CliContext, memory_id: int, text: str, why: str) -> None:
 )
 @click.argument("what", metavar="ID...|BACKUP", nargs=-1, required=True)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before a backup replaces the store.")
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@why_option
 def restore(session: CliContext, what: tuple[str, ...], yes: bool, why: str) -> None:
     """Restore archived memories, or a whole backup.
 
@@ -503,29 +481,24 @@ def restore(session: CliContext, what: tuple[str, ...], yes: bool, why: str) -> 
         restore_backup(session, what[0], yes=yes)
         return
     with session.memories() as memories:
-        targets = [memories.get(int(memory_id)) for memory_id in dict.fromkeys(what)]
+        targets = _get_all(memories, map(int, what))
         changes = [(memories.restore(memory.id, by=BY, why=why), memory.text) for memory in targets]
-    _tell_done(session, changes)
+    _print_done(session, changes)
 
 
-def _tell_done(session: CliContext, changes: Sequence[tuple[Change, str]]) -> None:
-    if session.as_json:
-        results = [
-            {"id": change.memory_id, "action": change.action, "changeset": change.changeset} for change, _ in changes
-        ]
-        output.document({"results": results})
-        return
+def _print_done(session: CliContext, changes: Sequence[tuple[Change, str]]) -> None:
     rows = ((change.memory_id, _DONE.get(change.action, change.action), text) for change, text in changes)
-    if changes:
-        output.table((ID, Field("", "green"), TEXT), rows)
+    document = {"results": [_format_done(change) for change, _ in changes]}
+    session.print_table(document, (ID, Field("", "green"), TEXT), rows)
 
 
-# ── mark-fresh ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _format_done(change: Change) -> dict[str, Any]:
+    return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
 
 
 @command("mark-fresh", "cofio mark-fresh 12", 'cofio mark-fresh 12 --why "looked it up in the code"')
 @click.argument("memory_ids", metavar="ID...", type=int, nargs=-1, required=True)
-@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+@why_option
 def mark_fresh(session: CliContext, memory_ids: tuple[int, ...], why: str) -> None:
     """Mark memories as still valid after the code they reference has changed.
 
@@ -533,13 +506,10 @@ def mark_fresh(session: CliContext, memory_ids: tuple[int, ...], why: str) -> No
     from now on.
     """
     with session.memories() as memories:
-        targets = [memories.get(memory_id) for memory_id in dict.fromkeys(memory_ids)]
+        targets = _get_all(memories, memory_ids)
         changes = [memories.mark_fresh(memory.id, by=BY, why=why) for memory in targets]
     if session.as_json:
-        results = [
-            {"id": change.memory_id, "action": change.action, "changeset": change.changeset} for change in changes
-        ]
-        output.document({"results": results})
+        output.document({"results": [_format_done(change) for change in changes]})
         return
     output.table((ID, TEXT), ((change.memory_id, change.memory.text) for change in changes))
     for change in changes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,11 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import WHEN, Field
-from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, command, examples, where, within
+from cofio.cli.shared_options import BY, CliContext, Memories, command, command_group, fact_fields, within
 from cofio.errors import InvalidInput, StoreError
-from cofio.models.memory import CATEGORIES, KINDS, VISIBILITIES
 
 if TYPE_CHECKING:
-    from cofio.models.notes import IndexResult
+    from cofio.models.markdown_notes import IndexResult, NotesFolder
 
 _STDIN = "-"
 _EVERY = 5.0  # seconds between two scans
@@ -27,11 +25,7 @@ _STATE = Field("", "dim")
 _SHOWN = 20  # skipped files that are listed
 
 
-@click.group(
-    "notes",
-    epilog=examples('cofio notes flush "We chose Drizzle over Prisma." --tag orm', "cofio notes index ~/vault"),
-)
-@where(hidden=True)
+@command_group("notes", 'cofio notes flush "We chose Drizzle over Prisma." --tag orm', "cofio notes index ~/vault")
 def notes() -> None:
     """Import Markdown notes as memories, and export memories as notes.
 
@@ -39,35 +33,22 @@ def notes() -> None:
     """
 
 
-# ── flush ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "flush",
     'cofio notes flush "We chose Drizzle over Prisma: migrations are plain SQL." --tag orm --tag decision',
     "cat summary.md | cofio notes flush - --tag standup",
+    group=notes,
 )
 @click.argument("summary", required=False)
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Tag of the memory; may be repeated.")
-@click.option("--project", metavar="PROJECT", help=f"Project of the memory: {PROJECT}.")
-@click.option("--kind", type=click.Choice(KINDS), help="Kind to store the memory as.")
-@click.option("--category", type=click.Choice(CATEGORIES), help="Category, which sets the retention. Default: by kind.")
-@click.option("--session", "of", metavar="NAME", help="Session that the memory is stored for.")
-@click.option("--agent", metavar="NAME", help="Agent that the memory is stored for.")
-@click.option("--user", metavar="NAME", help="User that the memory is stored for.")
-@click.option("--team", metavar="NAME", help="Team that the memory is stored for.")
-@click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility of the memory.")
-def flush(session: CliContext, summary: str | None, tags: tuple[str, ...], **about: str | None) -> None:
+@fact_fields("tags", "project", "kind", "category", "session", "agent", "user", "team", "visibility")
+def flush(session: CliContext, summary: str | None, about: dict[str, Any]) -> None:
     """Write SUMMARY to a Markdown file in the notes folder, and add it as a memory.
 
     With - for SUMMARY, or without it in a pipe, standard input is read.
     """
-    text = _read_summary(summary)
-    fields = {"session" if name == "of" else name: value for name, value in about.items() if value is not None}
-    if "project" in fields:
-        fields["project"] = session.project(fields["project"])
+    text, tags = _read_summary(summary), about.pop("tags", ())
     with session.memories(new=True) as memories:
-        change = memories.notes.flush(text, tags, by=BY, **fields)
+        change = memories.notes.flush(text, tags, by=BY, **about)
     file = change.memory.source.removeprefix("file:")
     if session.as_json:
         result = {"id": change.memory_id, "action": change.action, "changeset": change.changeset, "file": file}
@@ -85,13 +66,16 @@ def _read_summary(summary: str | None) -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput("The input is not UTF-8.", "Nothing was written.") from error
+        raise InvalidInput("The input is not UTF-8.", "Convert it first. Nothing was written.") from error
 
 
-# ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@command("index", "cofio notes index", "cofio notes index ~/vault --dry-run", "cofio notes index docs --label handbook")
+@command(
+    "index",
+    "cofio notes index",
+    "cofio notes index ~/vault --dry-run",
+    "cofio notes index docs --label handbook",
+    group=notes,
+)
 @click.argument("folder", required=False)
 @click.option("--label", default="", metavar="NAME", help="Name of the folder in the sources of its memories.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
@@ -107,7 +91,7 @@ def index(session: CliContext, folder: str | None, label: str, dry_run: bool) ->
     if session.as_json:
         output.document(result.as_dict())
     else:
-        _tell(result)
+        _print_result(result)
 
 
 def _resolve_folder(folder: str) -> Path:
@@ -123,36 +107,16 @@ def _run_index(session: CliContext, memories: Memories, folder: Path | None, **h
 
     if isinstance(memories, Client):  # a service reports no progress
         return memories.notes.index(folder, by=BY, **how)
-    with output.progress("Reading", 100, hidden=session.as_json) as advance:
-        return memories.notes.index(folder, by=BY, progress=_report_percent(advance), **how)
+    with output.progress("Reading", 100, hidden=session.as_json) as bar:
+        return memories.notes.index(folder, by=BY, progress=bar.move_to_percent, **how)
 
 
-def _report_percent(advance: Callable[[int], None]) -> Callable[[int, int], None]:
-    """Return a function that updates a progress bar of 100 steps."""
-    previous = 0
-
-    def move_to(so_far: int, total: int) -> None:
-        nonlocal previous
-        percent = 100 * so_far // max(total, 1)
-        advance(percent - previous)
-        previous = percent
-
-    return move_to
-
-
-def _tell(result: IndexResult) -> None:
-    _tell_skipped(result.skipped)
+def _print_result(result: IndexResult) -> None:
+    output.say_skipped(result.skipped, _SHOWN)
     output.say(_summarize(result))
     if result.unembedded:
         number = output.count(result.unembedded, "memory has", "memories have")
         output.say(f"{number} no vector yet, and can be found by words only.")
-
-
-def _tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
-    for path, why in skipped[:_SHOWN]:
-        output.say(f"Skipped: {path}: {why}")
-    if len(skipped) > _SHOWN:
-        output.say(f"and {len(skipped) - _SHOWN:,} more were skipped.")
 
 
 def _summarize(result: IndexResult) -> str:
@@ -165,34 +129,26 @@ def _summarize(result: IndexResult) -> str:
     return f"{files}: {did}{back}."
 
 
-# ── status ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@command("status", "cofio notes status", "cofio notes status --json")
+@command("status", "cofio notes status", "cofio notes status --json", group=notes)
 def status(session: CliContext) -> None:
     """List the indexed and followed folders, with the time of the last scan."""
     with session.memories() as memories:
         folders = memories.notes.folders()
-    if session.as_json:
-        output.document({"folders": [asdict(folder) for folder in folders]})
-        return
-    rows = (
-        (folder.folder, folder.files, output.when(folder.read_at), _format_state(folder.there, folder.followed))
-        for folder in folders
-    )
-    output.table((_FOLDER, _FILES, WHEN, _STATE), rows)
-    if not folders:
-        output.say("No folder is indexed yet; `cofio notes index FOLDER` indexes one.")
+    rows = ((folder.folder, folder.files, output.when(folder.read_at), _format_state(folder)) for folder in folders)
+    empty = "No folder is indexed yet; `cofio notes index FOLDER` indexes one."
+    document = {"folders": [asdict(folder) for folder in folders]}
+    session.print_table(document, (_FOLDER, _FILES, WHEN, _STATE), rows, empty)
 
 
-def _format_state(is_there: bool, is_followed: bool) -> str:
-    return ("followed" if is_followed else "") if is_there else "missing"
+def _format_state(folder: NotesFolder) -> str:
+    if not folder.there:
+        return "missing"
+    return "followed" if folder.followed else ""
 
 
-# ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@command("export", "cofio notes export ~/vault/memories", "cofio notes export vault --project . --kind policy")
+@command(
+    "export", "cofio notes export ~/vault/memories", "cofio notes export vault --project . --kind policy", group=notes
+)
 @click.argument("folder")
 @within
 def export(session: CliContext, folder: str, within: dict[str, Any]) -> None:
@@ -208,7 +164,7 @@ def export(session: CliContext, folder: str, within: dict[str, Any]) -> None:
     if session.as_json:
         output.document(result.as_dict())
         return
-    _tell_skipped(result.skipped)
+    output.say_skipped(result.skipped, _SHOWN)
     removals = f", {result.removed:,} removed" if result.removed else ""
     output.say(f"{place} has {output.count(result.notes, 'note')}: {result.written:,} written now{removals}.")
 
@@ -224,17 +180,10 @@ def _make_folder(place: Path) -> None:
         ) from error
 
 
-# ── watch ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@command("watch", "cofio notes watch ~/vault", "cofio notes watch docs --every 1")
+@command("watch", "cofio notes watch ~/vault", "cofio notes watch docs --every 1", group=notes)
 @click.argument("folder")
 @click.option(
-    "--every",
-    type=click.FloatRange(0.1, 3_600),
-    default=_EVERY,
-    show_default=True,
-    help="Seconds between two scans of the folder.",
+    "--every", type=click.FloatRange(0.1, 3_600), default=_EVERY, show_default=True, help="Seconds between scans."
 )
 def watch(session: CliContext, folder: str, every: float) -> None:
     """Follow FOLDER until Ctrl-C: changes become memories a few seconds later.
@@ -244,27 +193,23 @@ def watch(session: CliContext, folder: str, every: float) -> None:
     """
     if session.settings.url:
         hint = "Name the folder in COFIO_NOTES_FOLDERS where the service runs, or omit --url and COFIO_URL."
-        raise InvalidInput("watch reads this machine's files, but the memories are on another service.", hint)
+        raise InvalidInput("watch reads files of this machine, but --url names a service.", hint)
     from cofio.server.background.notes_watcher import NotesWatcher
 
     place = _resolve_folder(folder)
     with session.open_keeper(session.settings) as keeper:
-        librarian = NotesWatcher(keeper, [place], every=every, told=lambda result: _tell_at_once(session, result))
+        watcher = NotesWatcher(keeper, [place], every=every, on_sync=lambda result: _print_at_once(session, result))
         keeper.notes.look(place)  # report a missing folder now
         output.say(f"Following {place}; Ctrl-C ends it.")
         try:
-            librarian.run()
+            watcher.run()
         except KeyboardInterrupt:
             output.say("Stopped. The memories are kept.")
 
 
-def _tell_at_once(session: CliContext, result: IndexResult) -> None:
+def _print_at_once(session: CliContext, result: IndexResult) -> None:
     if session.as_json:
         output.document(result.as_dict())
         sys.stdout.flush()
     else:
-        _tell(result)
-
-
-for subcommand in (flush, index, status, export, watch):
-    notes.add_command(subcommand)
+        _print_result(result)

@@ -12,9 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 import click
+
+from cofio.errors import InvalidInput
+from cofio.models.memory import to_utc_iso
 
 # C0 and C1 except the newline, and characters that reorder or break lines invisibly.
 _UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -49,28 +53,24 @@ def document(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=plain_ascii, indent=2 if on_terminal() else None))
 
 
-def table(columns: Sequence[Field], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table on a terminal, elsewhere tab-separated lines without headings; nothing if there are no rows."""
+def table(columns: Sequence[Field], rows: Iterable[Sequence[Any]]) -> int:
+    """Print a table on a terminal, elsewhere tab-separated lines without headings. Return the number of rows."""
     if not on_terminal():
-        for row in rows:
-            click.echo("\t".join(one_line(cell) for cell in row))
-        return
+        lines = ["\t".join(one_line(cell) for cell in row) for row in rows]
+        for line in lines:
+            click.echo(line)
+        return len(lines)
     from rich.table import Table
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        grid.add_column(
-            column.name,
-            style=column.style,
-            justify=column.align,
-            no_wrap=not column.wraps,
-            overflow="fold",
-            header_style="bold",
-        )
+        layout: Any = {"justify": column.align, "no_wrap": not column.wraps, "overflow": "fold"}
+        grid.add_column(column.name, style=column.style, header_style="bold", **layout)
     for row in rows:
         grid.add_row(*(_make_cell(_shorten(cell)) for cell in row))
     if grid.row_count:
         _make_console().print(grid)
+    return grid.row_count
 
 
 def _shorten(value: Any) -> Any:
@@ -97,6 +97,14 @@ def facts_about(pairs: Iterable[tuple[str, Any]]) -> None:
 def say(sentence: str) -> None:
     """Print a sentence for the user to standard error, separate from piped output."""
     click.echo(safe(sentence), err=True)
+
+
+def say_skipped(skipped: Sequence[tuple[str, str]], shown: int) -> None:
+    """Print the first skipped files with the reasons, and the number of the others."""
+    for path, reason in skipped[:shown]:
+        say(f"Skipped: {path}: {reason}")
+    if len(skipped) > shown:
+        say(f"and {len(skipped) - shown:,} more were skipped.")
 
 
 def safe(value: Any) -> str:
@@ -141,20 +149,26 @@ def when(moment: str | None) -> str:
     return ago(moment) if on_terminal() else moment
 
 
-def past(value: str) -> str:
-    """Parse a past time: ISO 8601, or a duration before now ("30m", "12h", "7d", "2w")."""
-    from cofio.models.memory import to_utc_iso
+class TimeType(click.ParamType[str]):
+    """A time: ISO 8601, or a duration before now ("7d") or from now, if `direction` is -1 or 1."""
 
-    length = _parse_length(value)
-    return to_utc_iso(value) if length is None else to_utc_iso(datetime.now(UTC) - length)
+    name = "time"
+
+    def __init__(self, direction: Literal[-1, 0, 1] = 0) -> None:
+        self._direction = direction
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return parse_time(str(value), self._direction)
+        except InvalidInput as error:
+            says = {-1: " Or a duration before now: 30m, 12h, 7d, 2w.", 1: " Or a duration from now: 12h, 90d, 8w."}
+            self.fail(f"{error.message} {error.hint}{says.get(self._direction, '')}", param, ctx)
 
 
-def to_come(value: str) -> str:
-    """Parse a future time: ISO 8601, or a duration from now ("12h", "90d", "8w")."""
-    from cofio.models.memory import to_utc_iso
-
-    length = _parse_length(value)
-    return to_utc_iso(value) if length is None else to_utc_iso(datetime.now(UTC) + length)
+def parse_time(value: str, direction: Literal[-1, 0, 1] = -1) -> str:
+    """Parse ISO 8601, or a duration ("30m", "12h", "7d", "2w") before now, or from now if `direction` is 1."""
+    length = _parse_length(value) if direction else None
+    return to_utc_iso(value if length is None else datetime.now(UTC) + direction * length)
 
 
 def _parse_length(value: str) -> timedelta | None:
@@ -165,12 +179,68 @@ def _parse_length(value: str) -> timedelta | None:
     return timedelta(**{unit: int(match[1])})
 
 
+@dataclass
+class StepOutput:
+    """Output of the setup in four steps; silent if a program reads it."""
+
+    silent: bool = False
+
+    def line(self, text: str = "") -> None:
+        if not self.silent:
+            click.echo(safe(text))
+
+    def begin(self, text: str) -> None:
+        """Print the beginning of a line."""
+        if not self.silent:
+            click.echo(safe(text + "... "), nl=False)
+
+    def end(self, good: bool, text: str = "") -> None:
+        self.line(f"{mark(good)} {text}".rstrip())
+
+
+def mark(good: bool | None) -> str:
+    """Return a tick, a cross, or a warning sign; ASCII if the terminal cannot show them."""
+    signs = {True: "✓", False: "✗", None: "!"} if _can_show("✓✗") else {True: "ok", False: "FAILED", None: "!"}
+    return signs[good]
+
+
+def _can_show(signs: str) -> bool:
+    try:
+        signs.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def short(path: Path) -> str:
+    """Return the path with ~ for the user's home folder."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
+
+
+class ProgressBar:
+    """A progress bar that can be moved by a number of steps or to a position."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self.advance = advance
+        self._position = 0
+
+    def move_to(self, position: int) -> None:
+        self.advance(position - self._position)
+        self._position = position
+
+    def move_to_percent(self, done: int, total: int) -> None:
+        self.move_to(100 * done // max(total, 1))
+
+
 @contextmanager
-def progress(label: str, length: int, *, hidden: bool) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error; yield the function that advances it. Hidden for a single step."""
-    unseen = hidden or length == 1 or not sys.stderr.isatty()
-    with click.progressbar(length=length, label=label, file=sys.stderr, hidden=unseen, show_pos=True) as bar:
-        yield bar.update
+def progress(label: str, length: int, *, hidden: bool) -> Iterator[ProgressBar]:
+    """Show a progress bar on standard error. Hidden for a single step."""
+    is_hidden = hidden or length == 1 or not sys.stderr.isatty()
+    with click.progressbar(length=length, label=label, file=sys.stderr, hidden=is_hidden, show_pos=True) as bar:
+        yield ProgressBar(bar.update)
 
 
 def _make_console() -> Any:

@@ -49,7 +49,7 @@ def serve(session: CliContext) -> None:
             output.say(f"cofio {instance.version} serves {store} at {instance.url}; Ctrl-C stops it.")
 
     daemon.serve(session.settings, session.open_keeper, announce, _make_doctor(session.settings))
-    _leave_nobody_waiting()
+    _exit_now_if_busy()
 
 
 def _make_doctor(settings: Settings) -> Doctor:
@@ -63,7 +63,7 @@ def _make_doctor(settings: Settings) -> Doctor:
     return look
 
 
-def _leave_nobody_waiting() -> None:
+def _exit_now_if_busy() -> None:
     """Exit now if a thread still waits for a model's reply: no client needs it, and the inbox item is kept."""
     sys.stdout.flush()
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
@@ -83,9 +83,8 @@ def up(session: CliContext) -> None:
     if session.as_json:
         output.document({"started": started, **_list_fields(instance)})
         return
-    state = "is up" if started else "is up already"
     output.facts_about([("url", instance.url), ("pid", instance.pid), ("log", daemon.log_path(session.settings))])
-    output.say(f"The service {state}.")
+    output.say("The service is started." if started else "The service was already running.")
 
 
 @command("down", "cofio down", "cofio down --force")
@@ -95,12 +94,9 @@ def down(session: CliContext, force: bool) -> None:
     from cofio.server import daemon
 
     instance = daemon.down(session.settings, force=force)
-    if session.as_json:
-        output.document({"stopped": instance is not None, "pid": instance.pid if instance else None})
-    elif instance:
-        output.say(f"The service (pid {instance.pid}) has stopped.")
-    else:
-        output.say("No service runs for this store.")
+    pid = instance.pid if instance else None
+    sentence = f"The service (pid {pid}) has stopped." if instance else "No service runs for this store."
+    session.print_sentence({"stopped": instance is not None, "pid": pid}, sentence)
 
 
 @command("status", "cofio status", "cofio status --json", "cofio --url http://memory.example:8900 status")
@@ -126,8 +122,10 @@ def status(session: CliContext) -> None:
 def _describe_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield statistics of the hooks; nothing if none has run."""
     if last := hooks.get("last"):
-        did = f"{last['client']} {last['event']}: {last['rung']} in {last['ms']} ms"
-        yield "last hook", f"{did}, {output.when(last['at'])}"
+        yield (
+            "last hook",
+            f"{last['client']} {last['event']}: {last['rung']} in {last['ms']} ms, {output.when(last['at'])}",
+        )
     for rung, figures in hooks.get("rungs", {}).items():
         yield f"hooks, {rung}", f"{figures['count']} in 24 h, p50 {figures['p50_ms']} ms, p95 {figures['p95_ms']} ms"
     for name, words in (("spool", "deliveries pending"), ("bad", "deliveries could not be read")):

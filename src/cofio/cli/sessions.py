@@ -6,7 +6,7 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import Field
-from cofio.cli.shared_options import PROJECT, CliContext, command, examples, where
+from cofio.cli.shared_options import PROJECT, CliContext, command, command_group, limit_option
 from cofio.models.episodes import shortened
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, SessionDetail, SessionMemory
 
@@ -19,21 +19,16 @@ _COLUMNS = (
 )
 
 
-@click.group(
+@command_group(
     "sessions",
+    "cofio sessions",
+    "cofio sessions --project . --limit 5",
+    "cofio sessions show c71d497f",
     invoke_without_command=True,
-    epilog=examples(
-        "cofio sessions",
-        "cofio sessions --project . --limit 5",
-        "cofio sessions show c71d497f",
-    ),
 )
-@where(hidden=True)
 @click.option("--project", metavar="PROJECT", help=f'Sessions with a turn in this project: {PROJECT}; "" for none.')
 @click.option("--client", default="", metavar="NAME", help="Sessions of this client, such as claude-code.")
-@click.option(
-    "--limit", default=20, type=click.IntRange(1, 1_000), show_default=True, help="Maximum number of sessions."
-)
+@limit_option(20, "sessions", 1_000, short=False)
 @click.pass_context
 def sessions(context: click.Context, project: str | None, client: str, limit: int) -> None:
     """List the sessions of agents, newest first; `sessions show` shows one."""
@@ -43,19 +38,16 @@ def sessions(context: click.Context, project: str | None, client: str, limit: in
     project_name = None if project is None else session.project(project)
     with session.memories() as memories:
         summaries = memories.sessions(limit=limit, client=client, project=project_name)
-    if session.as_json:
-        output.document({"sessions": [summary.as_dict() for summary in summaries]})
-        return
     rows = (
         (summary.session, summary.client, summary.project, summary.turns, output.when(summary.last_at))
         for summary in summaries
     )
-    output.table(_COLUMNS, rows)
-    if not summaries:
-        output.say("No session is recorded. Hooks record them; `cofio install` sets hooks up.")
+    document = {"sessions": [summary.as_dict() for summary in summaries]}
+    empty = "No session is recorded. Hooks record them; `cofio install` sets hooks up."
+    session.print_table(document, _COLUMNS, rows, empty)
 
 
-@command("show", "cofio sessions show c71d497f", "cofio sessions show c71d497f --json")
+@command("show", "cofio sessions show c71d497f", "cofio sessions show c71d497f --json", group=sessions)
 @click.argument("name", metavar="SESSION")
 @click.option("--client", default="", metavar="NAME", help="Client, if several have sessions with this prefix.")
 @click.option("--owner", metavar="NAME", help='User or agent, if several have a session of that name; "" for none.')
@@ -77,12 +69,10 @@ def _print(detail: SessionDetail) -> None:
     names = ("session", "client", "project", "user", "agent", "first_at", "last_at", "turns")
     output.facts_about((name, getattr(about, name)) for name in names)
     _print_section("Turns", [f"{turn.at[:16]}  {shortened(turn.prompt or turn.answer)}" for turn in detail.turns])
-    _print_section(
-        "Compaction summaries", [f"{summary.at[:16]}  {shortened(summary.text, 2_000)}" for summary in detail.summaries]
-    )
-    _print_section("Recalled", [_format_memory(memory) for memory in detail.recalled])
-    _print_section("Learned", [_format_memory(memory) for memory in detail.learned])
-    _print_section("Changed", [_format_memory(memory) for memory in detail.changed])
+    summaries = [f"{summary.at[:16]}  {shortened(summary.text, 2_000)}" for summary in detail.summaries]
+    _print_section("Compaction summaries", summaries)
+    for title, memories in (("Recalled", detail.recalled), ("Learned", detail.learned), ("Changed", detail.changed)):
+        _print_section(title, [_format_memory(memory) for memory in memories])
 
 
 def _print_section(title: str, lines: list[str]) -> None:
@@ -107,16 +97,9 @@ def _format_memory(memory: SessionMemory) -> str:
 )
 @click.option("--project", default=".", metavar="PROJECT", show_default=True, help=f"Project: {PROJECT}.")
 @click.option("--all", "everywhere", is_flag=True, help="Sessions of every project.")
-@click.option(
-    "--limit", default=RESUMED, type=click.IntRange(1, 20), show_default=True, help="Maximum number of sessions."
-)
-@click.option(
-    "--max-tokens",
-    default=RESUME_TOKENS,
-    type=click.IntRange(100, 20_000),
-    show_default=True,
-    help="Maximum number of tokens.",
-)
+@limit_option(RESUMED, "sessions", 20, short=False)
+@click.option("--max-tokens", default=RESUME_TOKENS, type=click.IntRange(100, 20_000), show_default=True,
+              help="Maximum number of tokens.")  # fmt: skip
 def resume(session: CliContext, project: str, everywhere: bool, limit: int, max_tokens: int) -> None:
     """Summarise where work on a project stopped: its last sessions, with learned facts and open points.
 
@@ -125,10 +108,4 @@ def resume(session: CliContext, project: str, everywhere: bool, limit: int, max_
     project_name = None if everywhere else session.project(project)
     with session.memories() as memories:
         result = memories.resume(project_name, limit=limit, max_tokens=max_tokens)
-    if session.as_json:
-        output.document(result.as_dict())
-    else:
-        click.echo(output.safe(result.text))
-
-
-sessions.add_command(show)
+    session.print_text(result.as_dict(), result.text)

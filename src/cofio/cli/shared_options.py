@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from cofio.cli.output import past
-from cofio.errors import InvalidInput, NotFound
+from cofio.cli import output
+from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.hooks.project import project_of as project_at
 from cofio.models.memory import CATEGORIES, KINDS, METHODS, VISIBILITIES
 from cofio.settings import Settings
@@ -32,6 +32,7 @@ BY = "cli"  # author of changes in the history
 PROJECT = "a folder of it, or a name"  # help text for a project argument
 _PATIENCE = 600.0  # seconds; the user can interrupt, and merging duplicates is slow
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Option: TypeAlias = Callable[[Any], Any]  # a decorator
 
 
 def _build_keeper(settings: Settings) -> Keeper:
@@ -79,6 +80,63 @@ class CliContext:
             raise NotFound(f"There is no store at {settings.missing_file}.", hint)
         return self.open_keeper(settings)
 
+    def print_table(
+        self,
+        document: Mapping[str, Any],
+        columns: Sequence[output.Field],
+        rows: Iterable[Sequence[Any]],
+        empty: str = "",
+    ) -> None:
+        """Print the document as JSON if asked for, else the rows as a table, or a sentence if there are none."""
+        if self.as_json:
+            output.document(document)
+        elif not output.table(columns, rows) and empty:
+            output.say(empty)
+
+    def print_facts(self, document: Mapping[str, Any]) -> None:
+        """Print a document as JSON if asked for, else its fields, one per line."""
+        output.document(document) if self.as_json else output.facts_about(document.items())
+
+    def print_text(self, document: Mapping[str, Any], text: str, empty: str = "") -> None:
+        """Print a document as JSON if asked for, else a text, or a sentence if it is empty."""
+        if self.as_json:
+            output.document(document)
+        elif text or not empty:
+            click.echo(output.safe(text))
+        else:
+            output.say(empty)
+
+    def print_sentence(self, document: Any, sentence: str) -> None:
+        """Print a document as JSON if asked for, else a sentence."""
+        output.document(document) if self.as_json else output.say(sentence)
+
+    def is_confirmed(self, question: str, *, yes: bool) -> bool:
+        """Ask for confirmation, unless `yes`; return the answer, and say so if nothing is changed."""
+        if yes:
+            return True
+        click.echo(f"{question} [y/N] ", err=True, nl=False)
+        answer = sys.stdin.readline()
+        if not answer:
+            raise InvalidInput("The question was not answered.", "Give --yes to proceed without confirmation.")
+        is_yes = answer.strip().lower() in ("y", "yes")
+        if not is_yes:
+            output.say("Nothing was changed.")
+        return is_yes
+
+    def refuse_service(self, name: str) -> None:
+        """Raise an error if a service is configured: the command needs the store itself."""
+        if self.settings.url:
+            hint = "Omit --url and COFIO_URL, and run it on the machine of the store."
+            raise InvalidInput(f"{name} works on the store itself, not through a service.", hint)
+
+    def refuse_running_service(self, name: str, reason: str) -> None:
+        """Raise an error if a service uses the store, or is configured."""
+        from cofio.server import daemon
+
+        self.refuse_service(name)
+        if instance := daemon.find(self.settings):
+            raise Conflict(f"A service uses the store (pid {instance.pid}).", f"Stop it with `cofio down`: {reason}.")
+
     def project(self, reference: str = ".") -> str:
         """Return the project for an argument: a folder is resolved to its project, anything else is a project name.
 
@@ -124,10 +182,10 @@ def flag(*names: str, **about: Any) -> Callable[[_Command], _Command]:
 
 
 _WHERE = (
-    ("--home", {"metavar": "FOLDER", "help": "Folder for the store, the models and config.toml."}),
-    ("--store", {"metavar": "URL", "help": "Store: sqlite:///PATH, a path, or postgresql://…."}),
-    ("--url", {"metavar": "URL", "help": "Use the service at this URL."}),
-    ("--api-key", {"metavar": "KEY", "help": "Key for the service."}),
+    ("--home", "FOLDER", "Folder for the store, the models and config.toml."),
+    ("--store", "URL", "Store: sqlite:///PATH, a path, or postgresql://…."),
+    ("--url", "URL", "Use the service at this URL."),
+    ("--api-key", "KEY", "Key for the service."),
 )
 
 
@@ -138,8 +196,8 @@ def where(*, hidden: bool) -> Callable[[_Command], _Command]:
         wrapped = click.option(
             "--json", is_flag=True, callback=_set_as_json, expose_value=False, help="Print one JSON document."
         )(command)
-        for name, about in reversed(_WHERE):
-            wrapped = flag(name, hidden=hidden, **about)(wrapped)
+        for name, metavar, text in reversed(_WHERE):
+            wrapped = flag(name, hidden=hidden, metavar=metavar, help=text)(wrapped)
         return wrapped
 
     return decorated
@@ -150,14 +208,25 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def command(name: str, *lines: str) -> Callable[[_Command], click.Command]:
-    """Return a decorator for a command with the shared options and the session as first argument, and its examples."""
+def command(name: str, *lines: str, group: click.Group | None = None) -> Callable[[_Command], click.Command]:
+    """Return a decorator for a command, of a group or not, with its examples; the session is its first argument."""
 
     def decorated(function: _Command) -> click.Command:
-        click_command: click.Command = click.command(name, epilog=examples(*lines))(
-            where(hidden=True)(pass_session(function))
-        )
-        return click_command
+        wrapped = where(hidden=True)(pass_session(function))
+        result: click.Command = click.command(name, epilog=examples(*lines))(wrapped)
+        if group:
+            group.add_command(result)
+        return result
+
+    return decorated
+
+
+def command_group(name: str, *lines: str, **options: Any) -> Callable[[_Command], click.Group]:
+    """Return a decorator for a group of commands, with its examples."""
+
+    def decorated(function: _Command) -> click.Group:
+        decorator: Callable[[_Command], click.Group] = click.group(name, epilog=examples(*lines), **options)
+        return decorator(where(hidden=True)(function))
 
     return decorated
 
@@ -165,108 +234,111 @@ def command(name: str, *lines: str) -> Callable[[_Command], click.Command]:
 # ── options that several commands take ────────────────────────────────────────────────────────────────────────────────
 
 
-class _PastTime(click.ParamType[str]):
-    """A past time, or a duration before now."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return past(str(value))
-        except InvalidInput as error:
-            self.fail(f"{error.message} {error.hint} Or a duration before now: 30m, 12h, 7d, 2w.", param, ctx)
+why_option = click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
-def _gather_options(
-    name: str, options: Sequence[Callable[..., Any]], names: Sequence[str]
-) -> Callable[[_Command], Callable[..., Any]]:
-    """Return a decorator that adds options and passes those that were given as one dictionary."""
+def limit_option(default: int, what: str, most: int | None = None, *, short: bool = True) -> _Option:
+    """Return the option for the maximum number of results."""
+    kind = click.IntRange(1, most) if most else click.INT
+    names = ("-n", "--limit") if short else ("--limit",)
+    return click.option(*names, type=kind, default=default, show_default=True, help=f"Maximum number of {what}.")
+
+
+def with_options(options: Iterable[_Option]) -> _Option:
+    """Return a decorator that adds these options to a command."""
+
+    def decorated(function: Any) -> Any:
+        for option in reversed(list(options)):
+            function = option(function)
+        return function
+
+    return decorated
+
+
+def _gather_options(name: str, options: Mapping[str, _Option]) -> Callable[[_Command], Callable[..., Any]]:
+    """Return a decorator that adds options, by parameter, and passes those that were given as one dictionary."""
 
     def decorated(function: _Command) -> Callable[..., Any]:
         @wraps(function)
         def called(session: CliContext, /, **params: Any) -> Any:
-            all_values = {key: params.pop(key) for key in names}
-            values = {key: value for key, value in all_values.items() if value is not None and value != ()}
+            values = {key: value for key in options if (value := params.pop(key)) is not None and value != ()}
             if "project" in values:
                 values["project"] = session.project(values["project"])
             return function(session, **params, **{name: values})
 
-        wrapped: Callable[..., Any] = called
-        for option in reversed(options):
-            wrapped = option(wrapped)
+        wrapped: Callable[..., Any] = with_options(options.values())(called)
         return wrapped
 
     return decorated
 
 
+def _text(name: str, description: str, metavar: str = "NAME") -> _Option:
+    return click.option(f"--{name}", metavar=metavar, help=description)
+
+
+def _choice(name: str, choices: Sequence[str], description: str, **attributes: Any) -> _Option:
+    return click.option(f"--{name}", type=click.Choice(choices), help=description, **attributes)
+
+
+_SINCE = "Only memories created since then: 2026-02-20, or 7d for 7 days ago."
 within = _gather_options(
     "within",
-    (
-        click.option("--source", metavar="SOURCE", help="Only memories of exactly this source."),
-        click.option("--source-prefix", metavar="SOURCE", help="Only memories of this source and of those below it."),
-        click.option("--project", metavar="PROJECT", help=f'Exactly this project: {PROJECT}; "" for none.'),
-        click.option("--category", type=click.Choice(CATEGORIES), help="Only memories of this category."),
-        click.option("--kind", type=click.Choice(KINDS), help="Only memories of this kind."),
-        click.option("--method", type=click.Choice(METHODS), help="Only memories that were extracted by this method."),
-        click.option(
+    {
+        "source": _text("source", "Only memories of exactly this source.", "SOURCE"),
+        "source_prefix": _text("source-prefix", "Only memories of this source and of those below it.", "SOURCE"),
+        "project": _text("project", f'Exactly this project: {PROJECT}; "" for none.', "PROJECT"),
+        "category": _choice("category", CATEGORIES, "Only memories of this category."),
+        "kind": _choice("kind", KINDS, "Only memories of this kind."),
+        "method": _choice("method", METHODS, "Only memories that were extracted by this method."),
+        "tags": click.option(
             "--tag",
             "tags",
             metavar="TAG",
             multiple=True,
             help="Only memories with this tag; if repeated, with all of them.",
         ),
-        click.option("--session", metavar="NAME", help="Only memories of this session."),
-        click.option("--agent", metavar="NAME", help="Only memories of this agent."),
-        click.option("--user", metavar="NAME", help='Exactly this user; "" for none.'),
-        click.option("--team", metavar="NAME", help="Only memories of this team."),
-        click.option(
-            "--visibility",
-            type=click.Choice(VISIBILITIES),
-            multiple=True,
-            help="Only memories with this visibility; may be repeated.",
+        "session": _text("session", "Only memories of this session."),
+        "agent": _text("agent", "Only memories of this agent."),
+        "user": _text("user", 'Exactly this user; "" for none.'),
+        "team": _text("team", "Only memories of this team."),
+        "visibility": _choice(
+            "visibility", VISIBILITIES, "Only memories with this visibility; may be repeated.", multiple=True
         ),
-        click.option(
-            "--since", type=_PastTime(), help="Only memories created since then: 2026-02-20, or 7d for 7 days ago."
+        "since": click.option("--since", type=output.TimeType(-1), help=_SINCE),
+        "until": click.option("--until", type=output.TimeType(-1), help="Only memories created until then."),
+        "pinned": click.option("--pinned/--not-pinned", default=None, help="Only pinned memories, or only others."),
+        "include_archived": click.option(
+            "--archived", "include_archived", is_flag=True, default=None, help="Include archived memories."
         ),
-        click.option("--until", type=_PastTime(), help="Only memories created until then."),
-        click.option("--pinned/--not-pinned", default=None, help="Only pinned memories, or only others."),
-        click.option("--archived", "include_archived", is_flag=True, default=None, help="Include archived memories."),
-    ),
-    (
-        *("source", "source_prefix", "project", "category", "kind", "method", "tags", "session", "agent", "user"),
-        *("team", "visibility", "since", "until", "pinned", "include_archived"),
-    ),
+    },
 )
 
-about = _gather_options(
-    "about",
-    (
-        click.option("--source", metavar="SOURCE", help="Source to store with the memory: client/project."),
-        click.option("--project", metavar="PROJECT", help=f"Project: {PROJECT}."),
-        click.option("--kind", type=click.Choice(KINDS), help="Kind to store the memory as."),
-        click.option(
-            "--category", type=click.Choice(CATEGORIES), help="Category, which sets the retention. Default: by kind."
-        ),
-        click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence to store, from 0 to 1."),
-        click.option(
-            "--tag", "tags", metavar="TAG", multiple=True, help="Tag to store with the memory; may be repeated."
-        ),
-        click.option(
-            "--entity", "entities", metavar="NAME", multiple=True, help="Named entity in the text; may be repeated."
-        ),
-        click.option("--session", metavar="NAME", help="Session that the memory comes from."),
-        click.option("--agent", metavar="NAME", help="Agent that the memory comes from."),
-        click.option("--user", metavar="NAME", help="User who owns the memory."),
-        click.option("--team", metavar="NAME", help="Team that owns the memory."),
-        click.option("--visibility", type=click.Choice(VISIBILITIES), help="Who may see the memory."),
-        click.option("--speaker", metavar="NAME", help="Person who said it."),
-        click.option("--context", metavar="TEXT", help="Text that preceded it in the conversation; helps to find it."),
+_FACT_FIELDS: dict[str, _Option] = {
+    "source": _text("source", "Source to store with the memory: client/project.", "SOURCE"),
+    "project": _text("project", f"Project of the memory: {PROJECT}.", "PROJECT"),
+    "kind": _choice("kind", KINDS, "Kind to store the memory as."),
+    "category": _choice("category", CATEGORIES, "Category, which sets the retention. Default: by kind."),
+    "confidence": click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence to store, from 0 to 1."),
+    "tags": click.option(
+        "--tag", "tags", metavar="TAG", multiple=True, help="Tag to store with the memory; may be repeated."
     ),
-    (
-        *("source", "project", "kind", "category", "confidence", "tags", "entities", "session", "agent", "user"),
-        *("team", "visibility", "speaker", "context"),
+    "entities": click.option(
+        "--entity", "entities", metavar="NAME", multiple=True, help="Named entity in the text; may be repeated."
     ),
-)
+    "session": _text("session", "Session that the memory comes from."),
+    "agent": _text("agent", "Agent that the memory comes from."),
+    "user": _text("user", "User who owns the memory."),
+    "team": _text("team", "Team that owns the memory."),
+    "visibility": _choice("visibility", VISIBILITIES, "Who may see the memory."),
+    "speaker": _text("speaker", "Person who said it."),
+    "context": _text("context", "Text that preceded it in the conversation; helps to find it.", "TEXT"),
+}
+
+
+def fact_fields(*names: str) -> Callable[[_Command], Callable[..., Any]]:
+    """Return a decorator that adds the options for these fields of a fact, or for all, and passes them as `about`."""
+    return _gather_options("about", {name: _FACT_FIELDS[name] for name in names or _FACT_FIELDS})
 
 
 @contextmanager
@@ -290,14 +362,3 @@ def ended_in_order() -> Iterator[None]:
     finally:
         for signum in signals:
             signal.signal(signum, signal.SIG_DFL)
-
-
-def agreed(question: str, *, yes: bool) -> bool:
-    """Ask for confirmation, unless `yes`; return the answer."""
-    if yes:
-        return True
-    click.echo(f"{question} [y/N] ", err=True, nl=False)
-    answer = sys.stdin.readline()
-    if not answer:
-        raise InvalidInput("There was no answer.", "Give --yes to proceed without confirmation.")
-    return answer.strip().lower() in ("y", "yes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import click
@@ -9,12 +10,9 @@ import click
 from cofio import settings as setting
 from cofio.cli import output
 from cofio.cli.output import ID, TEXT, Field
-from cofio.cli.shared_options import BY, CliContext, Memories, command, examples, where
-from cofio.errors import Conflict, InvalidInput
+from cofio.cli.shared_options import BY, CliContext, Memories, command, command_group
 from cofio.models.memory import Delete, to_plain
 from cofio.settings import Settings
-
-# ── stats ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command("stats", "cofio stats", "cofio stats --json")
@@ -35,9 +33,6 @@ def stats(session: CliContext) -> None:
 def _format_groups(groups: dict[str, int]) -> str:
     ordered = sorted(groups.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{name or '(none)'} {number:,}" for name, number in ordered)
-
-
-# ── dedup ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -68,7 +63,7 @@ def dedup(session: CliContext, threshold: float | None, source_prefix: str, appl
         if session.as_json:
             output.document({**summary, "changeset": changeset})
             return
-        _tell_duplicates(memories, duplicates)
+        _print_duplicates(memories, duplicates)
     number = output.count(len(duplicates), "memory", "memories")
     if not duplicates:
         output.say("There are no duplicates.")
@@ -78,12 +73,11 @@ def dedup(session: CliContext, threshold: float | None, source_prefix: str, appl
         output.say(f"{number} would be merged; `cofio dedup --apply` does it.")
 
 
-def _tell_duplicates(memories: Memories, duplicates: list[Delete]) -> None:
-    texts: dict[int, str] = {}
-    for duplicate in duplicates:
-        for memory_id in (duplicate.id, duplicate.into):
-            if memory_id is not None and memory_id not in texts:
-                texts[memory_id] = memories.get(memory_id).text
+def _print_duplicates(memories: Memories, duplicates: list[Delete]) -> None:
+    @cache
+    def text(memory_id: int | None) -> str:
+        return memories.get(memory_id).text if memory_id else ""
+
     columns = (
         ID,
         TEXT,
@@ -91,16 +85,8 @@ def _tell_duplicates(memories: Memories, duplicates: list[Delete]) -> None:
         Field("which says", wraps=True),
         Field("why", "dim", wraps=True),
     )
-    output.table(
-        columns,
-        (
-            (duplicate.id, texts[duplicate.id], duplicate.into, texts.get(duplicate.into or 0, ""), duplicate.reason)
-            for duplicate in duplicates
-        ),
-    )
-
-
-# ── reembed ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    rows = ((entry.id, text(entry.id), entry.into, text(entry.into), entry.reason) for entry in duplicates)
+    output.table(columns, rows)
 
 
 @command(
@@ -115,52 +101,24 @@ def reembed(session: CliContext, missing: bool) -> None:
     Missing token embeddings for re-ranking are computed too, about forty memories a second; episodes are indexed and
     embedded too. A stopped run can be continued with --missing.
     """
-    _refuse_where_served(session.settings)
+    session.refuse_running_service("reembed", "it would continue with the old embedder")
     with session.open_keeper(session.settings) as keeper:
         counts = keeper.stats()
         total = counts["memories"] + counts["archived"]
         remaining = total - counts["vectors"] if missing else total
-        previous = 0
-        with output.progress("Embedding", remaining, hidden=session.as_json) as advance:
-
-            def move_to(so_far: int) -> None:
-                nonlocal previous
-                advance(so_far - previous)
-                previous = so_far
-
-            number = keeper.embed_missing(move_to) if missing else keeper.reembed(move_to)
-        with output.progress(
-            "Reading", keeper.services.embeddings.pending_token_embeddings(), hidden=session.as_json
-        ) as advance:
-            previous = 0
-            keeper.services.embeddings.build_token_embeddings(move_to)
+        embeddings = keeper.services.embeddings
+        with output.progress("Embedding", remaining, hidden=session.as_json) as bar:
+            number = keeper.embed_missing(bar.move_to) if missing else keeper.reembed(bar.move_to)
+        with output.progress("Re-ranking", embeddings.pending_token_embeddings(), hidden=session.as_json) as bar:
+            embeddings.build_token_embeddings(bar.move_to)
         keeper.services.episodes.index_missing()
         keeper.services.episodes.embed_missing()
-    if session.as_json:
-        output.document({"embedded": number, "embedder": session.settings.embedder})
-    else:
-        output.say(f"{output.count(number, 'memory', 'memories')} embedded with {session.settings.embedder}.")
+    embedder = session.settings.embedder
+    sentence = f"{output.count(number, 'memory', 'memories')} embedded with {embedder}."
+    session.print_sentence({"embedded": number, "embedder": embedder}, sentence)
 
 
-def _refuse_where_served(settings: Settings) -> None:
-    from cofio.server import daemon
-
-    if settings.url:
-        raise InvalidInput("reembed works on the store itself, not through a service.", "Omit --url and COFIO_URL.")
-    if instance := daemon.find(settings):
-        hint = "Stop it with `cofio down` first; it would continue with the old embedder."
-        raise Conflict(f"A service uses the store (pid {instance.pid}).", hint)
-
-
-# ── config ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@click.group(
-    "config",
-    invoke_without_command=True,
-    epilog=examples("cofio config", "cofio config set port 9000", "cofio config path"),
-)
-@where(hidden=True)
+@command_group("config", "cofio config", "cofio config set port 9000", "cofio config path", invoke_without_command=True)
 @click.pass_context
 def config(context: click.Context) -> None:
     """Show the settings and their origins, or write one to config.toml."""
@@ -168,15 +126,14 @@ def config(context: click.Context) -> None:
         context.invoke(show)
 
 
-@command("show", "cofio config show", "cofio config show --json")
+@command("show", "cofio config show", "cofio config show --json", group=config)
 def show(session: CliContext) -> None:
     """Show every setting, its value and its origin. Keys are masked."""
     settings = session.settings
     rows = [(field.name, settings.shown(field.name), settings.origins[field.name]) for field in setting.settable()]
-    if session.as_json:
-        output.document({name: {"value": _read_value(settings, name), "origin": origin} for name, _, origin in rows})
-    else:
-        output.table((Field("setting", "cyan"), Field("value", wraps=True), Field("from", "dim", wraps=True)), rows)
+    document = {name: {"value": _read_value(settings, name), "origin": origin} for name, _, origin in rows}
+    columns = (Field("setting", "cyan"), Field("value", wraps=True), Field("from", "dim", wraps=True))
+    session.print_table(document, columns, rows)
 
 
 def _read_value(settings: Settings, name: str) -> Any:
@@ -185,7 +142,10 @@ def _read_value(settings: Settings, name: str) -> Any:
 
 
 @command(
-    "set", "cofio config set embedder ollama:nomic-embed-text", "cofio config set api_key    # prompts for it, hidden"
+    "set",
+    "cofio config set embedder ollama:nomic-embed-text",
+    "cofio config set api_key    # prompts for it, hidden",
+    group=config,
 )
 @click.argument("name")
 @click.argument("value", required=False)
@@ -208,18 +168,11 @@ def set_(session: CliContext, name: str, value: str | None) -> None:
         output.say(f"It has no effect yet: {settings.origins[name]} sets it too, and wins.")
 
 
-@command("path", "cofio config path", "$EDITOR $(cofio config path)")
+@command("path", "cofio config path", "$EDITOR $(cofio config path)", group=config)
 def path(session: CliContext) -> None:
     """Print the path of config.toml, existing or not."""
     file = str(session.settings.home / "config.toml")
-    output.document({"path": file}) if session.as_json else click.echo(file)
-
-
-for subcommand in (show, set_, path):
-    config.add_command(subcommand)
-
-
-# ── completion ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    session.print_text({"path": file}, file)
 
 
 @command(

@@ -24,7 +24,7 @@ NEXT = {
     "oversized": "`cofio supersede ID TEXT` replaces the document by the fact.",
 }
 #: Findings that --strict treats as failures.
-GRAVE = ("secrets", "exact_duplicates", "contradictions")
+SEVERE = ("secrets", "exact_duplicates", "contradictions")
 _FAILED = 1
 
 
@@ -34,14 +34,9 @@ _FAILED = 1
     "cofio audit --examples 20 --json",
     "cofio audit --strict             # fails on secrets, exact duplicates or contradictions",
 )
-@click.option(
-    "--examples",
-    type=click.IntRange(0, 100),
-    default=5,
-    show_default=True,
-    help="Maximum number of examples of each finding.",
-)
-@click.option("--strict", is_flag=True, help=f"Exit with {_FAILED} if there are {', '.join(GRAVE)}.")
+@click.option("--examples", type=click.IntRange(0, 100), default=5, show_default=True,
+              help="Maximum number of examples of each finding.")  # fmt: skip
+@click.option("--strict", is_flag=True, help=f"Exit with {_FAILED} if there are {', '.join(SEVERE)}.")
 def audit(session: CliContext, examples: int, strict: bool) -> None:
     """Audit the store: duplicates, echoes, secrets, contradictions, stale and unused memories.
 
@@ -51,8 +46,8 @@ def audit(session: CliContext, examples: int, strict: bool) -> None:
     if session.as_json:
         output.document(report.as_dict())
     else:
-        _tell(report)
-    if strict and any(finding.count for finding in report.findings if finding.name in GRAVE):
+        _print_report(report)
+    if strict and any(finding.count for finding in report.findings if finding.name in SEVERE):
         sys.exit(_FAILED)
 
 
@@ -61,23 +56,16 @@ def _run_audit(session: CliContext, examples: int) -> Audit:
 
     with session.memories() as memories:
         is_remote = isinstance(memories, Client)  # a service reports no progress
-        with output.progress("Auditing", 100, hidden=session.as_json or is_remote) as advance:
-            previous = 0
-
-            def move_to(so_far: int, _total: int) -> None:
-                nonlocal previous
-                advance(so_far - previous)
-                previous = so_far
-
-            return memories.audit(examples=examples, progress=move_to)
+        with output.progress("Auditing", 100, hidden=session.as_json or is_remote) as bar:
+            return memories.audit(examples=examples, progress=lambda done, _: bar.move_to(done))
 
 
-def _tell(report: Audit) -> None:
+def _print_report(report: Audit) -> None:
     columns = (Field("finding", "cyan"), Field("count", align="right"), Field("meaning", "dim", wraps=True))
     output.table(columns, ((_format_title(finding), finding.count, finding.says) for finding in report.findings))
     for finding in report.findings:
         if finding.count and finding.examples:
-            _tell_examples(finding)
+            _print_examples(finding)
     if report.note:
         output.say(report.note)
     number = output.count(report.memories, "memory", "memories")
@@ -85,12 +73,12 @@ def _tell(report: Audit) -> None:
     output.say(f"{number} checked; nothing was found." if clean else f"{number} checked, nothing changed.")
 
 
-def _tell_examples(finding: Finding) -> None:
+def _print_examples(finding: Finding) -> None:
     """Print each example with one line per memory; only the first line has the reason."""
     rows = [
-        (memory_id, text, output.when(at), "" if place and output.on_terminal() else example["reason"])
+        (memory_id, text, output.when(at), "" if number and output.on_terminal() else example["reason"])
         for example in finding.examples
-        for place, (memory_id, text, at) in enumerate(
+        for number, (memory_id, text, at) in enumerate(
             zip(example["ids"], example["texts"], example["created_at"], strict=True)
         )
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,14 +14,15 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import Field
-from cofio.cli.shared_options import BY, PROJECT, CliContext, agreed, command
-from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.cli.shared_options import BY, PROJECT, CliContext, command
+from cofio.errors import InvalidInput, NotFound
 from cofio.models.memory import to_utc_iso
 
 if TYPE_CHECKING:
     from cofio.core import Keeper
     from cofio.ports import Store
     from cofio.settings import Settings
+    from cofio.transfer.backup import Backup
     from cofio.transfer.copy import CopyResult
     from cofio.transfer.importer import ImportResult
 
@@ -34,21 +35,12 @@ def _now() -> str:
     return to_utc_iso(datetime.now(UTC))
 
 
-def _refuse_service(session: CliContext, name: str) -> None:
-    if session.settings.url:
-        hint = "Omit --url and COFIO_URL, and run it on the machine of the store."
-        raise InvalidInput(f"{name} works on the store itself, not through a service.", hint)
-
-
 def _open(session: CliContext, name: str, *, new: bool = False) -> Keeper:
-    _refuse_service(session, name)
+    session.refuse_service(name)
     settings = session.settings
     if not new and settings.missing_file:
         raise NotFound(f"There is no store at {settings.missing_file}.", "--store or COFIO_STORE names another.")
     return session.open_keeper(settings)
-
-
-# ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -76,21 +68,20 @@ def export(session: CliContext, file: str, vectors: bool, force: bool) -> None:
 
         counts = keeper.stats()
         number = counts["memories"] + counts["archived"]
-        rows: list[int] = []
-        with output.progress("Exporting", number + 1, hidden=session.as_json) as advance:
-            size = write(_count_lines(lines, advance, rows.append), Path(file).expanduser(), force=force)
-    if session.as_json:
-        output.document({"path": file, "memories": number, "knowledge": len(rows), "bytes": size})
-    else:
-        output.say(f"{_format_counts(number, len(rows))} exported to {file}.")
+        row_numbers: list[int] = []
+        with output.progress("Exporting", number + 1, hidden=session.as_json) as bar:
+            size = write(_count_lines(lines, bar, row_numbers), Path(file).expanduser(), force=force)
+    document = {"path": file, "memories": number, "knowledge": len(row_numbers), "bytes": size}
+    session.print_sentence(document, f"{_format_counts(number, len(row_numbers))} exported to {file}.")
 
 
-def _count_lines(lines: Iterable[str], advance: Callable[[int], None], row: Callable[[int], None]) -> Iterator[str]:
+def _count_lines(lines: Iterable[str], bar: output.ProgressBar, row_numbers: list[int]) -> Iterator[str]:
+    """Yield the lines; advance for each memory, and collect the numbers of lines with domain knowledge."""
     for number, line in enumerate(lines):
         if line.startswith('{"knowledge":'):
-            row(number)
+            row_numbers.append(number)
         else:
-            advance(1)
+            bar.advance(1)
         yield line
 
 
@@ -100,9 +91,6 @@ def _format_counts(memories: int, rows: int) -> str:
     return f"{text} and {output.count(rows, 'row')} of domain knowledge" if rows else text
 
 
-# ── import ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @command(
     "import",
     "cofio import memories.jsonl --dry-run",
@@ -110,13 +98,8 @@ def _format_counts(memories: int, rows: int) -> str:
     "cofio import ~/notes --format markdown --project .",
 )
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(FORMATS),
-    default="auto",
-    help="Format: cofio's JSON lines, or another tool's. Default: detected.",
-)
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="auto",
+              help="Format: cofio's JSON lines, or another tool's. Default: detected.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
 @click.option("--skip-bad", is_flag=True, help="Skip invalid lines, and list them.")
 @click.option("--no-embed", is_flag=True, help="Compute no vectors now; `cofio reembed --missing` does it later.")
@@ -142,21 +125,21 @@ def import_(session: CliContext, path: Path, kind: str, **how: Any) -> None:
     if session.as_json:
         output.document(result.as_dict())
     else:
-        _tell(result, embedded=not how["no_embed"])
+        _print_imported(result, embedded=not how["no_embed"])
 
 
 def _choose_reader(path: Path, kind: str) -> Callable[..., ImportResult]:
     """Return the importer for a file: JSON lines of cofio, or another tool's memories."""
     if not path.exists():
-        raise NotFound(f"There is no {path}.", "Give a file or a folder.")
+        raise NotFound(f"{path} does not exist.", "Give an existing file or folder.")
     if not path.is_file() and not path.is_dir():
-        raise InvalidInput(f"{path} is neither a file nor a folder.", "Save it to a file first: it is read twice.")
+        raise InvalidInput(f"{path} is not a regular file or a folder.", "Save it to a file first: it is read twice.")
     from cofio.transfer import importers
 
     file_kind = _detect_format(path) if kind == "auto" else kind
     if file_kind == "cofio":
-        return lambda session, keeper, **how: _take_lines(session, keeper, path, how)
-    return lambda session, keeper, **how: _take_facts(session, keeper, path, importers.READERS[file_kind], how)
+        return lambda session, keeper, **how: _import_lines(session, keeper, path, how)
+    return lambda session, keeper, **how: _import_facts(session, keeper, path, importers.READERS[file_kind], how)
 
 
 def _detect_format(path: Path) -> str:
@@ -173,32 +156,21 @@ def _detect_format(path: Path) -> str:
         raise
 
 
-def _take_lines(session: CliContext, keeper: Keeper, path: Path, how: dict[str, Any]) -> ImportResult:
+def _import_lines(session: CliContext, keeper: Keeper, path: Path, how: dict[str, Any]) -> ImportResult:
     from cofio.transfer.jsonl_format import JsonlFile
 
     lines = JsonlFile(path)
-    with output.progress("Importing", lines.count(), hidden=session.as_json) as advance:
-        return keeper.import_lines(lines, name=path.name, by=BY, progress=_report_increments(advance), **how)
+    with output.progress("Importing", lines.count(), hidden=session.as_json) as bar:
+        return keeper.import_lines(lines, name=path.name, by=BY, progress=bar.move_to, **how)
 
 
-def _take_facts(session: CliContext, keeper: Keeper, path: Path, reader: Any, how: dict[str, Any]) -> ImportResult:
-    with output.progress("Importing", reader.count(path) or 0, hidden=session.as_json) as advance:
+def _import_facts(session: CliContext, keeper: Keeper, path: Path, reader: Any, how: dict[str, Any]) -> ImportResult:
+    with output.progress("Importing", reader.count(path) or 0, hidden=session.as_json) as bar:
         name = f"{reader.name} {path.name}"
-        return keeper.import_facts(reader.read(path), name=name, by=BY, progress=_report_increments(advance), **how)
+        return keeper.import_facts(reader.read(path), name=name, by=BY, progress=bar.move_to, **how)
 
 
-def _report_increments(advance: Callable[[int], None]) -> Callable[[int], None]:
-    previous = 0
-
-    def move_to(so_far: int) -> None:
-        nonlocal previous
-        advance(so_far - previous)
-        previous = so_far
-
-    return move_to
-
-
-def _tell(result: ImportResult, *, embedded: bool) -> None:
+def _print_imported(result: ImportResult, *, embedded: bool) -> None:
     for problem in result.bad:
         output.say(f"Skipped: {problem}")
     if result.skipped > len(result.bad):
@@ -211,9 +183,6 @@ def _tell(result: ImportResult, *, embedded: bool) -> None:
         output.say(f"{result.missing:,} more are counted in the file: it may be truncated.")
     if result.first and not embedded:
         output.say("They are found by words only until `cofio reembed --missing` computes the vectors.")
-
-
-# ── copy ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
@@ -236,19 +205,19 @@ def copy(session: CliContext, source: str, target: str) -> None:
     """
     from cofio.transfer import copy as transfer_copy
 
-    _refuse_service(session, "copy")
+    session.refuse_service("copy")
     with _open_stores(session, source, target) as (source_store, target_store):
         total = 2 * source_store.snapshots.counts()[0]  # everything written is read back
-        with output.progress("Copying", total, hidden=session.as_json) as advance:
+        with output.progress("Copying", total, hidden=session.as_json) as bar:
             try:
-                result = transfer_copy.copy(source_store, target_store, by=BY, progress=_report_increments(advance))
+                result = transfer_copy.copy(source_store, target_store, by=BY, progress=bar.move_to)
             except KeyboardInterrupt:
                 output.say("What was copied so far is kept: run it again to continue.")
                 raise
     if session.as_json:
         output.document(result.as_dict())
     else:
-        _tell_copied(result)
+        _print_copied(result)
 
 
 @contextmanager
@@ -260,14 +229,12 @@ def _open_stores(session: CliContext, source: str, target: str) -> Iterator[tupl
         replace(session.settings, store=url, backup_schedule="") for url in (source, target)
     )
     if _locate(source_settings) == _locate(target_settings):
-        raise InvalidInput("A store cannot be copied into itself.", "Name another target.")
+        raise InvalidInput("FROM and TO are the same store.", "Name another target.")
     if source_settings.store_file and not source_settings.store_file.exists():
         raise NotFound(f"There is no store at {source_settings.store_file}.", "Give the source first.")
     with closing(bootstrap.open_store(source_settings)) as source_store:
         if not source_settings.store_file and not source_store.changesets(1):
-            raise NotFound(
-                f"There is nothing at {source_settings.store_name}.", "Give the source first, including its tenant."
-            )
+            raise NotFound(f"{source_settings.store_name} has no memories.", "Give the source first, with its tenant.")
         with closing(bootstrap.open_store(target_settings)) as target_store:
             yield source_store, target_store
 
@@ -276,7 +243,7 @@ def _locate(settings: Settings) -> Path | str:
     return settings.store_file.resolve() if settings.store_file else settings.store_name
 
 
-def _tell_copied(result: CopyResult) -> None:
+def _print_copied(result: CopyResult) -> None:
     from cofio.transfer.copy import STAYS
 
     brought = [(result.added, "new"), (result.changed, "updated"), (result.known, "unchanged")]
@@ -294,22 +261,9 @@ def _tell_copied(result: CopyResult) -> None:
         output.say(f"The inbox of the source has {waits}: let the service process them, then copy again.")
 
 
-# ── backup ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@command(
-    "backup",
-    "cofio backup",
-    "cofio backup --to /mnt/backups --keep-days 30",
-    "cofio backup --list",
-)
-@click.option(
-    "--to",
-    "to",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="Target folder. Default: HOME/backups, or beside a store outside the home.",
-)
+@command("backup", "cofio backup", "cofio backup --to /mnt/backups --keep-days 30", "cofio backup --list")
+@click.option("--to", "to", metavar="FOLDER", type=click.Path(path_type=Path),
+              help="Target folder. Default: HOME/backups, or beside a store outside the home.")  # fmt: skip
 @click.option("--keep-days", type=click.IntRange(1), metavar="N", help="Then delete backups older than N days.")
 @click.option("--list", "listed", is_flag=True, help="List the backups; make none.")
 def backup(session: CliContext, to: Path | None, keep_days: int | None, listed: bool) -> None:
@@ -319,19 +273,13 @@ def backup(session: CliContext, to: Path | None, keep_days: int | None, listed: 
     """
     from cofio.transfer import backup as copies
 
-    _refuse_service(session, "backup")
+    session.refuse_service("backup")
     folder = to.expanduser() if to else session.settings.backups
     if listed:
         _list_backups(session, copies.backups(folder))
         return
-    with output.progress("Copying", 100, hidden=session.as_json) as advance:
-        move_to = _report_increments(advance)
-        new_backup = copies.make(
-            session.settings.store_path,
-            folder,
-            _now,
-            progress=lambda so_far, total: move_to(100 * so_far // (total or 1)),
-        )
+    with output.progress("Copying", 100, hidden=session.as_json) as bar:
+        new_backup = copies.make(session.settings.store_path, folder, _now, progress=bar.move_to_percent)
     removed = copies.prune_backups(folder, keep_days, _now) if keep_days else []
     if session.as_json:
         output.document({**new_backup.as_dict(), "removed": [str(path) for path in removed]})
@@ -341,14 +289,11 @@ def backup(session: CliContext, to: Path | None, keep_days: int | None, listed: 
         output.say(f"{output.count(len(removed), 'backup')} older than {keep_days} days removed.")
 
 
-def _list_backups(session: CliContext, backups: Any) -> None:
-    if session.as_json:
-        output.document({"backups": [entry.as_dict() for entry in backups]})
-        return
+def _list_backups(session: CliContext, backups: Sequence[Backup]) -> None:
     columns = (Field("made", "dim"), Field("bytes", "cyan", "right"), Field("file", wraps=True))
-    output.table(columns, ((output.when(entry.at), entry.bytes, entry.path) for entry in backups))
-    if not backups:
-        output.say("There are no backups yet; `cofio backup` makes one.")
+    rows = ((output.when(entry.at), entry.bytes, entry.path) for entry in backups)
+    empty = "There are no backups yet; `cofio backup` makes one."
+    session.print_table({"backups": [entry.as_dict() for entry in backups]}, columns, rows, empty)
 
 
 # ── restore ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -361,11 +306,10 @@ def restore_backup(session: CliContext, name: str, *, yes: bool) -> None:
 
     settings = session.settings
     folder = settings.backups
-    _refuse_where_served(session)
+    session.refuse_running_service("restore of a backup", "memories added meanwhile would be lost")
     file = _find_backup(name, folder)
     restore.check(file, settings.store_path)
-    if not agreed(f"Restore {file} into {settings.store_path}? The current store is kept.", yes=yes):
-        output.say("Nothing was changed.")
+    if not session.is_confirmed(f"Restore {file} into {settings.store_path}? The current store is kept.", yes=yes):
         if session.as_json:
             output.document(None)
         return
@@ -392,12 +336,3 @@ def _find_backup(name: str, folder: Path) -> Path:
     if path.is_dir():
         return latest(path)
     return folder / name if not path.exists() and is_backup(name) else path
-
-
-def _refuse_where_served(session: CliContext) -> None:
-    from cofio.server import daemon
-
-    _refuse_service(session, "restore of a backup")
-    if instance := daemon.find(session.settings):
-        hint = "Stop it with `cofio down` first: memories added meanwhile would be lost."
-        raise Conflict(f"A service uses the store (pid {instance.pid}).", hint)

@@ -33,6 +33,7 @@ from cofio.models.exchange import (
 )
 from cofio.models.llm_calls import LLMCall, LLMUsage
 from cofio.models.maintenance import Audit, Contradictions, MaintenancePlan, MaintenanceRun, Refusal, View
+from cofio.models.markdown_notes import IndexResult, NotesFolder, VaultExportResult
 from cofio.models.memory import (
     Briefing,
     Change,
@@ -61,7 +62,6 @@ from cofio.models.memory import (
     as_scope,
     to_plain,
 )
-from cofio.models.notes import IndexResult, NotesFolder, VaultExportResult
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
 
 _BY_SERVICE = ("anchors",)  # fields of a fact that the service determines
@@ -383,7 +383,7 @@ class Client:
     ) -> LearningResult:
         """Preview what would be learned from messages, sentence by sentence. The service learns only by `capture`."""
         if not dry_run:
-            raise InvalidInput("The service learns only from captures.", "Use capture(..., wait=True).")
+            raise InvalidInput("`learn` is not available over HTTP.", "Use capture(..., wait=True).")
         return self._post(LearningResult, "/capture", by=by, messages=messages, dry_run=True, **_exchange_body(fields))
 
     def extract(
@@ -539,9 +539,11 @@ class Client:
         """Return every key ever created, newest first."""
         return self._get(builtins.list[Key], "/keys", "keys")
 
-    def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[AuditEntry]:
+    def audit_entries(
+        self, *, limit: int = 50, after: int | None = None, key: int | None = None
+    ) -> builtins.list[AuditEntry]:
         """Return the newest audit log entries, optionally of one key."""
-        return self._get(builtins.list[AuditEntry], "/keys/log", "deeds", limit=limit, after=after, key=key)
+        return self._get(builtins.list[AuditEntry], "/keys/log", "entries", limit=limit, after=after, key=key)
 
     # ── connection ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -635,7 +637,7 @@ def _check_listable(scope: dict[str, Any]) -> dict[str, Any]:
     """Return the scope as query parameters. Raise if it needs an empty value, which a query string cannot express."""
     if scope.get("source") == "" or any("," in tag for tag in scope.get("tags", ())):
         hint = "Search, or open the store itself."
-        raise InvalidInput("The service cannot list by an empty source, or by a tag with a comma.", hint)
+        raise InvalidInput("Over HTTP, memories cannot be filtered by an empty source or by a tag with a comma.", hint)
     return scope
 
 
@@ -650,7 +652,7 @@ def _query_body(query: Query) -> dict[str, Any]:
 def _duplicates_body(threshold: float | None, within: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
     scope = _scope(within)
     if scope.keys() - {"source_prefix"}:
-        raise InvalidInput("The service finds duplicates by source_prefix only.", "Omit the other fields.")
+        raise InvalidInput("Over HTTP, duplicates can be filtered by source_prefix only.", "Omit the other fields.")
     return _drop_none({**scope, "threshold": threshold, "dry_run": dry_run})
 
 

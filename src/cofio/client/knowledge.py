@@ -167,5 +167,7 @@ def _check_listable(where: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the filter as query parameters. Raise if it needs an empty value, which a query string cannot express."""
     for name, value in where.items():
         if value is None or (value == "" and name not in _EMPTY_MEANS_NONE):
-            raise InvalidInput(f"The service cannot list by an empty {name}.", "List all, or open the store itself.")
+            raise InvalidInput(
+                f"Over HTTP, rows cannot be filtered by an empty {name}.", f"Omit {name}, or open the store itself."
+            )
     return where

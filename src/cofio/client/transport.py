@@ -161,7 +161,7 @@ def _encode(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_to_plain).encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput("The text contains half of a surrogate pair.", "Send well-formed Unicode.") from error
+        raise InvalidInput("The text contains an unpaired surrogate.", "Send valid Unicode.") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(
             "The value cannot be written as JSON.", "Use strings, numbers, lists and objects."

@@ -186,7 +186,7 @@ class CaptureService:
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         """Return the newest inbox items, optionally of one state."""
         if state is not None and state not in STATES:
-            raise InvalidInput(f"state is {state!r}.", f"It is one of: {', '.join(STATES)}.")
+            raise InvalidInput(f"state is {state!r}.", f"Give one of: {', '.join(STATES)}.")
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         return self._store.inbox.items(state, limit=limit, after=after if after is None else check_int(after, "after"))
 
@@ -200,19 +200,19 @@ class CaptureService:
 
     def forget(self, before: str) -> int:
         """Forget the texts of captures settled before this time, and what was injected into sessions before then."""
-        self._store.forget_given_before(to_utc_iso(before))
+        self._store.forget_injected_before(to_utc_iso(before))
         return self._store.inbox.forget(to_utc_iso(before))
 
     # ── memories injected into a session ──────────────────────────────────────────────────────────────────────────────
 
     def injected(self, client: str, session: str) -> dict[int, str]:
         """Return the memories injected into this session, each with a digest of its text."""
-        return self._store.given(client, session)
+        return self._store.injected(client, session)
 
     def mark_injected(self, client: str, session: str, digests: Mapping[int, str]) -> None:
         """Record that these memories were injected into this session."""
-        self._store.give(client, session, digests)
+        self._store.mark_injected(client, session, digests)
 
     def clear_injected(self, client: str, session: str) -> None:
         """Forget what was injected into this session: its context no longer holds it."""
-        self._store.forget_given(client, session)
+        self._store.clear_injected(client, session)

@@ -276,7 +276,7 @@ class KnowledgeBase:
         if not verdict.processed:
             return
         if hidden := self._find_hidden(verdict):
-            raise Forbidden(f"{verdict.ref} judges {hidden[0]}, which you may not see.", "It takes an admin key.")
+            raise Forbidden(f"{verdict.ref} is about {hidden[0]}, which this key may not read.", "Use an admin key.")
         past = self._domain.history("feedback", verdict.id)
         for claim in filter(None, map(claims.get, verdict.about)):
             if confidence.verdict_counts(past, self._domain.history(claim.TABLE, claim.id), claim.ref):
@@ -437,4 +437,4 @@ def _refuse_derived(values: Mapping[str, Any]) -> None:
 
 
 def _refuse_unknown(ref: str) -> NoReturn:
-    raise NotFound(f"There is no {ref}.", f"cofio knowledge list {ref.partition('/')[0]} shows what there is.")
+    raise NotFound(f"There is no {ref}.", f"`cofio knowledge list {ref.partition('/')[0]}` lists the rows.")

@@ -86,7 +86,9 @@ class HistoryService:
         if not fresh:
             self._refuse_undone(self.changeset(parts[1] if leaves else parts[0]))
             if head is None:
-                raise Conflict("Every memory of it was changed since.", "`cofio history` shows what was changed.")
+                raise Conflict(
+                    "Every memory of this changeset was changed later.", "`cofio history` shows what was changed."
+                )
         return self.changeset(head or parts[0])
 
     def _refuse_undone(self, changeset: Changeset) -> None:

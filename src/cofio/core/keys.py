@@ -22,29 +22,29 @@ class KeyService:
         self._clock = clock
         self.changes = 0  # incremented when a key is created or revoked here, so that cached keys are dropped
 
-    def create_key(self, grant: Grant, *, by: str = "library", deed: AuditEntry | None = None) -> tuple[Key, str]:
+    def create_key(self, grant: Grant, *, by: str = "library", entry: AuditEntry | None = None) -> tuple[Key, str]:
         """Create a key; return it with its secret, which is not stored and cannot be shown again.
 
-        `deed` describes the actor for the audit log, if more than a name is known.
+        `entry` describes the actor for the audit log, if more than a name is known.
         """
         check_author(by)
         if grant.expires_at is not None and grant.expires_at <= self._clock():
             raise InvalidInput(f"expires_at is in the past: {grant.expires_at}.", "Give a future time.")
         secret = auth.new_secret()
         key = self._store.keys.create(grant, auth.digest(secret), auth.hint(secret), by)
-        self._record_change("key created", f"key {key.id} ({key.grant.name}), {key.grant.role}", by, deed)
+        self._record_change("key created", f"key {key.id} ({key.grant.name}), {key.grant.role}", by, entry)
         return key, secret
 
-    def revoke_key(self, key_id: int, *, by: str = "library", deed: AuditEntry | None = None) -> Key:
+    def revoke_key(self, key_id: int, *, by: str = "library", entry: AuditEntry | None = None) -> Key:
         """Revoke a key: it no longer grants access."""
         check_author(by)
         key = self._store.keys.revoke(check_int(key_id, "id"))
-        self._record_change("key revoked", f"key {key.id} ({key.grant.name})", by, deed)
+        self._record_change("key revoked", f"key {key.id} ({key.grant.name})", by, entry)
         return key
 
-    def _record_change(self, act: str, subject: str, by: str, deed: AuditEntry | None) -> None:
+    def _record_change(self, act: str, subject: str, by: str, entry: AuditEntry | None) -> None:
         self.changes += 1
-        who = deed or AuditEntry(at="", act="", outcome="done", name=by)
+        who = entry or AuditEntry(at="", act="", outcome="done", name=by)
         self._log.note(replace(who, at=self._clock(), act=act, what=subject))
 
     def keys(self) -> list[Key]:
@@ -68,10 +68,10 @@ class KeyService:
         """Record when a key was used."""
         self._log.used(key.id, at)
 
-    def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
+    def audit_entries(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         """Return the newest audit log entries, optionally of one key."""
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         below = after if after is None else check_int(after, "after")
         key_id = key if key is None else check_int(key, "key")
         self._log.flush_or_tell()
-        return self._store.keys.deeds(limit, after=below, key=key_id)
+        return self._store.keys.audit_entries(limit, after=below, key=key_id)

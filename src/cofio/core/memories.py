@@ -154,7 +154,9 @@ class MemoryService:
         anchors = self._writer.staleness.anchors(memory.text, memory.project)
         if not anchors:
             hint = "If it no longer holds, `cofio supersede` corrects it and `cofio forget` archives it."
-            raise InvalidInput(f"Memory {memory_id} references nothing in a project tree on this machine.", hint)
+            raise InvalidInput(
+                f"Memory {memory_id} names no file, definition or command of a project on this machine.", hint
+            )
         return self._writer.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "mark fresh").changes[
             0
         ]
@@ -298,7 +300,7 @@ def _team_scope(category: str, team: str | None) -> Scope:
         return Scope(visibility=("team",), kind=category, team=team)
     if category and category not in CATEGORIES:
         choices = ", ".join(dict.fromkeys((*CATEGORIES, *KINDS)))
-        raise InvalidInput(f"category is {category!r}.", f"It is one of: {choices}.")
+        raise InvalidInput(f"category is {category!r}.", f"Give one of: {choices}.")
     return Scope(visibility=("team",), category=category, team=team)
 
 

@@ -24,7 +24,7 @@ from cofio.models.memory import (
     to_utc_iso,
 )
 from cofio.ports import Clock
-from cofio.retrieval import enrich, hybrid, recall
+from cofio.retrieval import enrich_prompt, hybrid, recall
 from cofio.retrieval.episodes import EpisodeService
 from cofio.retrieval.log import RetrievalLog
 from cofio.retrieval.recall import CurrentSession
@@ -66,7 +66,7 @@ class RecallService:
         prompt: str = "",
         *,
         project: str = "",
-        given: Mapping[int, str] = MappingProxyType({}),
+        injected: Mapping[int, str] = MappingProxyType({}),
         by: str = "library",
         k: int | None = None,
         client: str = "",
@@ -75,38 +75,38 @@ class RecallService:
     ) -> Briefing:
         """Return the context block for a session start (no prompt) or for a prompt. An empty briefing is falsy.
 
-        `given` is what the session already received (`Briefing.given` of earlier calls) and is left out. So are
+        `injected` is what the session already received (`Briefing.injected` of earlier calls) and is left out. So are
         memories learned in this `session` of this `client` from `since` on: the agent still has those words in its
         context.
         """
         check_author(by)
         current = CurrentSession(client, session, since)
         if not prompt:
-            return self._brief_start(project, given, current, k, by)
+            return self._brief_start(project, injected, current, k, by)
         most = check_int(recall.AT_PROMPT if k is None else k, "k", least=1, most=recall.MOST)
-        exactly, in_words = self._match_knowledge(prompt, given)
-        questions, spare = recall.questions(prompt), sum(memory_id > 0 for memory_id in given) + len(in_words)
+        exactly, in_words = self._match_knowledge(prompt, injected)
+        questions, spare = recall.questions(prompt), sum(memory_id > 0 for memory_id in injected) + len(in_words)
 
         def is_known(memory: Memory) -> bool:
             return memory.id in in_words or current.has(memory) or digest(memory.text) in texts
 
-        texts = set(given.values())
+        texts = set(injected.values())
         queries = self._relevance.queries(questions, Scope(visible_in=project), most, spare)
         hits = self._select_relevant(questions, self._search.run(queries), most, is_known)
-        memories = recall.not_yet_given([hit.memory for hit in hits], given)
+        memories = recall.not_yet_injected([hit.memory for hit in hits], injected)
         block = recall.build_briefing(
             recall.take_first(memories, most, self._staleness.check), briefing.PROMPT, exactly=exactly
         )
-        block = block or self._brief_episodes(questions, project, given, current)
+        block = block or self._brief_episodes(questions, project, injected, current)
         self._log.note(
-            [memory for memory in memories if memory.id in block.given], sanitize.redact(prompt[:_LOGGED]), by
+            [memory for memory in memories if memory.id in block.injected], sanitize.redact(prompt[:_LOGGED]), by
         )
         if not briefing.is_trivial(prompt):  # trivial prompts such as "yes" trigger no search
             self._log.inject(block, "prompt", by)
         return block
 
     def _brief_episodes(
-        self, questions: Sequence[str], project: str, given: Mapping[int, str], current: CurrentSession
+        self, questions: Sequence[str], project: str, injected: Mapping[int, str], current: CurrentSession
     ) -> Briefing:
         """Return passages of earlier sessions, if no memory matches and a passage clearly does."""
         scope, least = Scope(visible_in=project), recall.SAID_SCORE
@@ -116,18 +116,18 @@ class RecallService:
             for hit in self._episodes.find(Query(text=question, k=recall.SAID + 3, min_score=least, scope=scope))
             if not current.session or hit.passage.session != current.session
         ]
-        return recall.build_episode_briefing(hits, given)
+        return recall.build_episode_briefing(hits, injected)
 
     def _brief_start(
-        self, project: str, given: Mapping[int, str], current: CurrentSession, k: int | None, by: str
+        self, project: str, injected: Mapping[int, str], current: CurrentSession, k: int | None, by: str
     ) -> Briefing:
         """Return the block for a session start. Its memories do not count as retrievals: no query was made."""
         most = None if k is None else check_int(k, "k", least=1, most=recall.MOST)
         rule = recall.start_rule(self._start_tokens, self._clock(), most)
-        digests = set(given.values())
+        digests = set(injected.values())
         entries = [
-            (memory, freshly)
-            for memory, freshly in recall.at_start(self._store, project, rule, self._staleness.check)
+            (memory, freshness)
+            for memory, freshness in recall.at_start(self._store, project, rule, self._staleness.check)
             if digest(memory.text) not in digests and not current.has(memory)
         ]
         block = recall.build_briefing(entries, briefing.START)
@@ -147,13 +147,15 @@ class RecallService:
         order = hybrid.newer_first({memory_id: hit.score for memory_id, hit in hits.items()}, self._store)
         return [hits[memory_id] for memory_id in order]
 
-    def _match_knowledge(self, prompt: str, given: Mapping[int, str]) -> tuple[list[briefing.BriefingLine], set[int]]:
+    def _match_knowledge(
+        self, prompt: str, injected: Mapping[int, str]
+    ) -> tuple[list[briefing.BriefingLine], set[int]]:
         """Return new domain knowledge lines for what a prompt names, and the memories that would only repeat them."""
         if briefing.is_trivial(prompt):
             return [], set()
         matches = mentions.find_mentions(prompt, self._store.domain, self._viewer, quantities)
-        sure = [match for match in matches if match.known.confidence >= recall.LEAST_SURE]
-        return recall.new_exact_lines(context.briefing_lines(sure, self._clock), given)
+        sure = [match for match in matches if match.claim.confidence >= recall.LEAST_SURE]
+        return recall.new_exact_lines(context.briefing_lines(sure, self._clock), injected)
 
     def recall_context(
         self,
@@ -193,7 +195,7 @@ class RecallService:
         query: str,
         session: str = "",
         include_team: bool = False,
-        max_facts: int = enrich.USUAL,
+        max_facts: int = enrich_prompt.USUAL,
         *,
         by: str = "library",
     ) -> str:
@@ -206,19 +208,21 @@ class RecallService:
         check_text(query, "query", MAX_TEXT)
         check_text(session, "session", MAX_LABEL)
         check_bool(include_team, "include_team")
-        check_int(max_facts, "max_facts", least=1, most=enrich.MOST)
+        check_int(max_facts, "max_facts", least=1, most=enrich_prompt.MOST)
         check_author(by)
         questions = recall.questions(query)
         own, of_team = self._search_scopes(questions, session, include_team, max_facts)
         self._log.note([*own, *of_team], sanitize.redact(query[:_LOGGED]), by)
-        return enrich.render(own, of_team, self._staleness.check)
+        return enrich_prompt.render(own, of_team, self._staleness.check)
 
     def _search_scopes(
         self, questions: Sequence[str], session: str, include_team: bool, most: int
     ) -> tuple[list[Memory], list[Memory]]:
         """Return the relevant memories: the caller's own, and those of the team."""
-        scopes = [enrich.personal_memories(session), *([enrich.team_memories()] if include_team else [])]
+        scopes = [enrich_prompt.personal_memories(session), *([enrich_prompt.team_memories()] if include_team else [])]
         queries = [query for scope in scopes for query in self._relevance.queries(questions, scope, most, most)]
         answers = self._search.run(queries)
-        own = enrich.first_hits(self._select_relevant(questions, answers[: len(questions)], most), most)
-        return own, enrich.first_hits(self._select_relevant(questions, answers[len(questions) :], most), most, own)
+        own = enrich_prompt.first_hits(self._select_relevant(questions, answers[: len(questions)], most), most)
+        return own, enrich_prompt.first_hits(
+            self._select_relevant(questions, answers[len(questions) :], most), most, own
+        )

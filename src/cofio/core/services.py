@@ -108,13 +108,8 @@ class Services:
         viewer: Viewer | None = None,
         owner: Services | None = None,
     ) -> None:
-        store, clock, encoder, log, options = (
-            shared.store,
-            shared.clock,
-            shared.encoder,
-            shared.retrieval_log,
-            shared.options,
-        )
+        store, clock, encoder = shared.store, shared.clock, shared.encoder
+        log, options = shared.retrieval_log, shared.options
         self.shared = shared
         self.access = access = Access(store, viewer)
         self.writer = writer = Writer(access, encoder, staleness, shared.lock, shared.on_invalidate)

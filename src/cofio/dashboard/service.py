@@ -63,9 +63,9 @@ class DashboardService:
         self._log.flush_or_tell()
         return self._store.dashboard.pulse()
 
-    def map(self, *, most: int = MOST_DOTS, **within: Any) -> Map:
+    def map(self, *, limit: int = MOST_DOTS, **within: Any) -> Map:
         """Return the newest memories of a scope as points of a plane, without their vectors."""
-        scope, count = as_scope(within), check_int(most, "most", least=1, most=MOST_DOTS)
+        scope, count = as_scope(within), check_int(limit, "limit", least=1, most=MOST_DOTS)
 
         def draw(before: projection.PreviousPositions | None) -> tuple[Map, projection.PreviousPositions]:
             dots = self._store.dashboard.dots(scope, count, _CHARACTERS)

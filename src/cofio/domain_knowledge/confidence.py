@@ -43,7 +43,7 @@ def apply_verdict(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Cl
     name = _COUNTED[verdict]
     count = getattr(claim, name) + times
     if count < 0:
-        raise InvalidInput(f"{claim.ref} has no such verdict.", "Only existing verdicts can be taken back.")
+        raise InvalidInput(f"{claim.ref} has no verdict of this kind.", "Only stored verdicts can be removed.")
     counts = {"confirmed": claim.confirmed, "refuted": claim.refuted, name: count}
     return replace(claim, **counts, confidence=confidence_of(_get_prior(claim), **counts))
 

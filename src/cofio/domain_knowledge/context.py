@@ -9,7 +9,7 @@ block is removed from captured text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,7 +31,7 @@ from cofio.models.domain_knowledge import (
 )
 from cofio.models.memory import Hit, Viewer, check_int
 from cofio.ports import Clock, KnowledgeTables
-from cofio.text.briefing import BriefingLine, RemainingSpace, exact_id, list_item
+from cofio.text.briefing import BriefingLine, RemainingSpace, build_section, exact_id, list_item
 from cofio.text.tokens import embedding_text
 
 TAG = "relevant-context"
@@ -97,28 +97,21 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
     related = sources.get_related()[: config.max_related]
     seasons = sources.get_seasons()[: config.max_seasons]
     room = RemainingSpace(f"<{TAG}>\n", f"</{TAG}>")
-    blocks = {
-        heading: _build_section(heading, lines, room)
-        for heading, lines in (
-            (THRESHOLDS, (threshold_item(threshold) for threshold in thresholds)),
-            (PATTERNS, (list_item(pattern.pattern, score=pattern.confidence) for pattern in patterns)),
-            (SEASONS, (list_item(season_text(season), score=season.seasonal.confidence) for season in seasons)),
-            (RELATED, (list_item(related_text(step.correlation), score=step.confidence) for step in related)),
-            (MEMORIES, (memory_item(memory) for memory in memories)),
-        )
+    items = {
+        THRESHOLDS: [threshold_item(threshold) for threshold in thresholds],
+        PATTERNS: [list_item(pattern.pattern, score=pattern.confidence) for pattern in patterns],
+        SEASONS: [list_item(season_text(season), score=season.seasonal.confidence) for season in seasons],
+        RELATED: [list_item(related_text(step.correlation), score=step.confidence) for step in related],
+        MEMORIES: [memory_item(memory) for memory in memories],
     }
-    sections = [blocks[heading] for heading in (MEMORIES, PATTERNS, THRESHOLDS, RELATED, SEASONS) if blocks[heading]]
-    return f"<{TAG}>\n{chr(10).join(sections) or NOTHING + chr(10)}</{TAG}>"
-
-
-def _build_section(heading: str, items: Iterable[str], room: RemainingSpace) -> str:
-    """Return the heading and the distinct lines that fit, or ""."""
-    lines: list[str] = []
-    for fromkey in dict.fromkeys(item for item in items if item):
-        if not room.takes(f"{fromkey}\n" if lines else f"{heading}\n{fromkey}\n\n"):
-            break
-        lines.append(f"{fromkey}\n")
-    return f"{heading}\n{''.join(lines)}" if lines else ""
+    sections = {
+        heading: build_section(
+            f"{heading}\n", [f"{item}\n" for item in dict.fromkeys(filter(None, section))], room, gap="\n"
+        )[0]
+        for heading, section in items.items()
+    }
+    shown = [sections[heading] for heading in (MEMORIES, PATTERNS, THRESHOLDS, RELATED, SEASONS) if sections[heading]]
+    return f"<{TAG}>\n{chr(10).join(shown) or NOTHING + chr(10)}</{TAG}>"
 
 
 # ── lines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -208,18 +201,18 @@ def shown_rows(
     Patterns and thresholds: named ones first, then by confidence. Correlations: named ones. Seasons: active ones that
     are named or have no source.
     """
-    patterns = [mention.known for mention in mentions if isinstance(mention.known, Pattern)]
-    thresholds = [mention.fires or mention.known for mention in mentions if isinstance(mention.known, Threshold)]
+    patterns = [mention.claim for mention in mentions if isinstance(mention.claim, Pattern)]
+    thresholds = [mention.fires or mention.claim for mention in mentions if isinstance(mention.claim, Threshold)]
     related = [
-        _build_step(mention.known, mention.sides) for mention in mentions if isinstance(mention.known, Correlation)
+        _build_step(mention.claim, mention.sides) for mention in mentions if isinstance(mention.claim, Correlation)
     ]
-    refs = {mention.known.ref for mention in mentions}
+    refs = {mention.claim.ref for mention in mentions}
 
     def more(table: Table, cap: int) -> list[Knowledge]:
         rows = domain.rows(table, limit=cap + len(refs), viewer=viewer) if cap else []
         return [row for row in rows if row.ref not in refs]
 
-    seasonal = [mention.known for mention in mentions if isinstance(mention.known, Seasonal)]
+    seasonal = [mention.claim for mention in mentions if isinstance(mention.claim, Seasonal)]
     few = _SEASONS_LOOKED_AT if config.max_seasons else 0
     anywhere = domain.rows("seasonal", where={"source": ""}, limit=few, viewer=viewer) if few else []
     seasonal += [row for row in anywhere if isinstance(row, Seasonal)]
@@ -244,17 +237,17 @@ def _build_step(correlation: Correlation, sides: Sequence[str]) -> CorrelationSt
 
 def briefing_lines(mentions: Sequence[MentionedClaim], at: Clock) -> list[tuple[BriefingLine, int | None]]:
     """Return the rows named by a prompt as block lines, each with its memory; inactive seasons come last."""
-    seasonal = [mention.known for mention in mentions if isinstance(mention.known, Seasonal)]
+    seasonal = [mention.claim for mention in mentions if isinstance(mention.claim, Seasonal)]
     on = {pattern.seasonal.id: pattern for pattern in active(seasonal, at())} if seasonal else {}
 
     def is_off(mention: MentionedClaim) -> bool:
-        return isinstance(mention.known, Seasonal) and mention.known.id not in on
+        return isinstance(mention.claim, Seasonal) and mention.claim.id not in on
 
-    return [(_build_line(mention, on), mention.known.memory) for mention in sorted(mentions, key=is_off)]
+    return [(_build_line(mention, on), mention.claim.memory) for mention in sorted(mentions, key=is_off)]
 
 
 def _build_line(mention: MentionedClaim, on: Mapping[str, ActivePattern]) -> BriefingLine:
-    claim = mention.known
+    claim = mention.claim
     text, note, score = claim.says, "", f"{claim.confidence:.2f}"
     match claim:
         case Threshold():

@@ -57,8 +57,8 @@ _OCCURRENCES = 8  # occurrences of a name that are checked for values
 class MentionedClaim(NamedTuple):
     """Claim named in a prompt."""
 
-    known: Claim
-    whole: bool  # the whole name occurs, not only its leading words
+    claim: Claim
+    is_complete: bool  # the whole name occurs, not only its leading words
     metric: bool = False  # threshold: its metric occurs too
     fires: FiringThreshold | None = None  # threshold: the prompt reports a value that crosses it
     sides: tuple[str, ...] = ()  # correlation: the sides named
@@ -86,11 +86,11 @@ def find_mentions(
 
 
 def _rank(mention: MentionedClaim) -> tuple[bool, bool, bool, float, int, str]:
-    claim = mention.known
+    claim = mention.claim
     return (
         mention.fires is None,
         not mention.metric,
-        not mention.whole,
+        not mention.is_complete,
         -claim.confidence,
         TABLES.index(claim.TABLE),
         claim.id,
@@ -100,24 +100,24 @@ def _rank(mention: MentionedClaim) -> tuple[bool, bool, bool, float, int, str]:
 def _match_claim(claim: Claim, words: _PromptWords) -> MentionedClaim | None:
     if isinstance(claim, Threshold):
         return _match_threshold(claim, words)
-    matches = {name: match for name in claim.names if (match := words.names(name)).spans and match.telling}
+    matches = {name: match for name in claim.names if (match := words.names(name)).spans and match.is_specific}
     if not matches:
         return None
     sides = tuple(matches) if isinstance(claim, Correlation) else ()
-    return MentionedClaim(claim, whole=any(match.whole for match in matches.values()), sides=sides)
+    return MentionedClaim(claim, is_complete=any(match.is_complete for match in matches.values()), sides=sides)
 
 
 def _match_threshold(threshold: Threshold, words: _PromptWords) -> MentionedClaim | None:
     metric = words.runs(threshold.metric)
     if threshold.source == ANY:
-        source = _NameMatch(metric, whole=True, telling=_is_telling(_split_words(threshold.metric)))
+        source = _NameMatch(metric, is_complete=True, is_specific=_is_specific(_split_words(threshold.metric)))
     else:
         source = words.names(threshold.source)
-    if not source.spans or not (metric or source.telling):
+    if not source.spans or not (metric or source.is_specific):
         return None
     quantity = words.value(None if threshold.source == ANY else source.spans, metric, threshold.unit)
     fires = firing([threshold], quantity.value, quantity.unit) if quantity else []
-    return MentionedClaim(threshold, source.whole, bool(metric), fires[0] if fires else None)
+    return MentionedClaim(threshold, source.is_complete, bool(metric), fires[0] if fires else None)
 
 
 # ── names in a prompt ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -134,8 +134,8 @@ class _NameMatch(NamedTuple):
     """Occurrences of a name, whether they are complete, and whether its words are specific."""
 
     spans: Sequence[Span]
-    whole: bool
-    telling: bool
+    is_complete: bool
+    is_specific: bool
 
 
 class _PromptWords:
@@ -154,9 +154,9 @@ class _PromptWords:
             for word in (raw.lower(),) if raw.isascii() else _WORD.findall(raw.casefold()):
                 if before and word.isdigit():
                     keys[name_prefix((before, word))] = None
-                telling = len(word) > 2 if word.isdigit() else word not in STOP_WORDS or raw.isupper()
-                before = word if telling else ""
-                if telling:
+                is_specific = len(word) > 2 if word.isdigit() else word not in STOP_WORDS or raw.isupper()
+                before = word if is_specific else ""
+                if is_specific:
                     keys[name_prefix((word,))] = None
             if len(keys) >= _OPENINGS:
                 break
@@ -182,12 +182,12 @@ class _PromptWords:
         words = _split_words(name)
         for length in range(len(words), 0, -1):
             lead, rest = words[:length], words[length:]
-            telling = _is_telling(lead)
-            if (rest and not (telling and _says_as_much(lead, rest))) or not (telling or _is_code(lead)):
+            is_specific = _is_specific(lead)
+            if (rest and not (is_specific and _says_as_much(lead, rest))) or not (is_specific or _is_code(lead)):
                 continue
-            if spans := self._find_runs(lead, as_written=not telling):
-                return _NameMatch(spans, not rest, telling)
-        return _NameMatch((), whole=False, telling=False)
+            if spans := self._find_runs(lead, as_written=not is_specific):
+                return _NameMatch(spans, not rest, is_specific)
+        return _NameMatch((), is_complete=False, is_specific=False)
 
     def runs(self, name: str) -> list[Span]:
         """Return the positions where the words of a name occur consecutively."""
@@ -262,7 +262,7 @@ def _split_words(text: str) -> list[_Word]:
     ]
 
 
-def _is_telling(words: Sequence[_Word]) -> bool:
+def _is_specific(words: Sequence[_Word]) -> bool:
     """Return whether any word is specific: not a number, a letter or a stop word."""
     return any(
         not (word.folded.isdigit() or (len(word.folded) < 2 and word.folded.isascii()) or word.folded in STOP_WORDS)

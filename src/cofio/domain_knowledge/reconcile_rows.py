@@ -1,6 +1,6 @@
 """Effect of a captured sentence on the domain tables: which row it states, and which existing rows it changes.
 
-    table, fields ─ heard ─▶ Heard ─ known ─▶ existing rows ─▶ replaced, kept, dropped
+    table, fields ─ to_reading ─▶ SentenceReading ─ matching_rows ─▶ existing rows ─▶ replaced, unchanged, deleted
 
 A repeated row is kept with its verdicts; a row that is stated differently is changed in place.
 """
@@ -135,6 +135,6 @@ def _build_example(about: Mapping[str, Any]) -> Claim:
 _BESIDE = frozenset(field.name for field in fields(Claim))
 
 
-def ids_of_tellers(rows: Sequence[Claim]) -> list[int]:
+def list_memory_ids(rows: Sequence[Claim]) -> list[int]:
     """Return the memories that state these rows in words."""
     return list(dict.fromkeys(row.memory for row in rows if row.memory is not None))

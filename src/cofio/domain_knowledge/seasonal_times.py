@@ -75,7 +75,7 @@ def _find_window(period: str, during: str, lasts: int, timezone: str, at: str) -
         if stretch is _ENDLESS:
             stretch = _get_calendar_period(period, zone, when)
     except (OverflowError, ValueError) as error:
-        raise InvalidInput(f"{at} is out of range.", "Give a time closer to the present.") from error
+        raise InvalidInput(f"The time {at} is out of range.", "Give a time closer to the present.") from error
     return (to_utc_iso(stretch.start), to_utc_iso(stretch.end)) if stretch else None
 
 
@@ -475,7 +475,9 @@ def _parse_cron(text: str, lasts: int) -> _Cron:
     from cronsim import CronSim, CronSimError  # deferred: only needed for cron patterns
 
     if len(text) > _CRON_LENGTH or len(text.split()) != 5:
-        raise InvalidInput(f"{text[:_CRON_LENGTH]!r} lacks the five fields of a cron expression.", _HINTS["cron"])
+        raise InvalidInput(
+            f"{text[:_CRON_LENGTH]!r} does not have the five fields of a cron expression.", _HINTS["cron"]
+        )
     try:
         cron = CronSim(text, _to_midnight(_EVERY_YEAR[0]))
         next(CronSim(text, _to_midnight(_EVERY_YEAR[0])))

@@ -28,7 +28,7 @@ def read_rows(path: Path, parse: Callable[[dict[str, Any], int], Row], noun: str
             rows.append(parse(plain, number))
         except json.JSONDecodeError as error:
             message = f"Line {number} of {path} is not JSON: {error.msg}, at character {error.pos + 1}."
-            raise InvalidInput(message, f"An object may not be broken into lines. {shape}") from error
+            raise InvalidInput(message, f"Write each object on one line. {shape}") from error
         except (ValueError, KeyError, TypeError, RecursionError, InvalidInput) as error:
             reason = f"there is no {error}" if isinstance(error, KeyError) else getattr(error, "message", str(error))
             raise InvalidInput(f"Line {number} of {path} is not a {noun}: {reason.rstrip('.')}.", shape) from error

@@ -55,9 +55,9 @@ def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
 # ── verdicts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def share(part: int, whole: int) -> float:
-    """Return the part as a share of the whole; 0 if the whole is 0."""
-    return part / whole if whole else 0.0
+def share(part: int, total: int) -> float:
+    """Return the part as a share of the total; 0 if the total is 0."""
+    return part / total if total else 0.0
 
 
 def f1(precision: float, recalled: float) -> float:

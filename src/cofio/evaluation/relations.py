@@ -22,7 +22,7 @@ from cofio.evaluation.metrics import SEED, macro_f1, of_label, rate, share_at
 from cofio.evaluation.report import Column, Report, Table
 from cofio.ingest.reconcile.compare import Comparer, JudgedComparer
 from cofio.judgement.labels import RELATIONS
-from cofio.judgement.model import LocalJudge
+from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.ports import Judge
 from cofio.text.tokens import search_terms
 

@@ -200,7 +200,7 @@ def draw_sample(conversations: Sequence[Conversation], limit: int | None) -> lis
     """
     if limit is not None:
         if limit < 1:
-            raise InvalidInput(f"limit is {limit}.", "Ask at least one question.")
+            raise InvalidInput(f"limit is {limit}.", "Give 1 or more.")
         groups: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
         for conversation in conversations:
             for question in conversation.questions:

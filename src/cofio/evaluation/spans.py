@@ -23,7 +23,7 @@ from cofio.evaluation.report import Column, Report, Table
 from cofio.evaluation.statements import states_fact
 from cofio.ingest.extract.by_judgement import kept_spans, prose
 from cofio.judgement.labels import ABOUT, KINDS
-from cofio.judgement.model import LocalJudge
+from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.models.exchange import ROLES
 from cofio.ports import Judge, Span
 

@@ -185,7 +185,7 @@ class _StreamStep(NamedTuple):
         return [self.after[memory_id] for memory_id in self.after.keys() - self.before.keys()]
 
     @property
-    def gone(self) -> list[str]:
+    def removed(self) -> list[str]:
         return [self.before[memory_id] for memory_id in self.before.keys() - self.after.keys()]
 
     def failed(self, problem: str) -> str:
@@ -298,9 +298,9 @@ class _StreamRun:
 
     def _count_overwrites(self, step: _StreamStep) -> None:
         self._outcome.counts["new facts"] += max(1, len(step.new))
-        if step.gone and not (step.exchange["type"] == "repeat" and step.new):
-            self._outcome.counts["overwrites"] += len(step.gone)
-            self._outcome.failures.append(step.failed(f"overwrote {step.gone} by {step.new}"))
+        if step.removed and not (step.exchange["type"] == "repeat" and step.new):
+            self._outcome.counts["overwrites"] += len(step.removed)
+            self._outcome.failures.append(step.failed(f"overwrote {step.removed} by {step.new}"))
 
 
 def _batches(exchanges: Sequence[Mapping[str, Any]], most: int) -> Iterator[list[Mapping[str, Any]]]:

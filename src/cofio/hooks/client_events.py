@@ -46,7 +46,7 @@ class Event:
 def event(client: str, raw: bytes) -> Event:
     """Return the event in a client's JSON. Raise InvalidInput for an unknown client or invalid JSON."""
     if client not in CLIENTS:
-        raise InvalidInput(f"There is no client {client!r}.", f"There are: {', '.join(CLIENTS)}.")
+        raise InvalidInput(f"There is no client {client!r}.", f"Give one of: {', '.join(CLIENTS)}.")
     fields = _parse_object(raw)
     if "cursor_version" in fields:
         client = "cursor"  # Cursor also runs the hooks of Claude Code's settings, with its own JSON
@@ -64,9 +64,9 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(raw.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("The client's input is not JSON.", "Send the hook input unchanged.") from error
+        raise InvalidInput("The hook input is not JSON.", "Pass the client's input on unchanged.") from error
     if not isinstance(fields, dict):
-        raise InvalidInput("The client's input is not a JSON object.", "Send the hook input unchanged.")
+        raise InvalidInput("The hook input is not a JSON object.", "Pass the client's input on unchanged.")
     return fields
 
 

@@ -101,7 +101,9 @@ def _read_json(path: Path) -> Iterator[TranscriptTurn]:
     if value is None:
         raise InvalidInput(f"{path} is not complete, valid JSON.", _HINT)
     if not _list_messages(value):
-        raise InvalidInput(f"{path} holds no messages.", 'Give a list of {"role", "content"}, or {"messages": [...]}.')
+        raise InvalidInput(
+            f"{path} contains no messages.", 'Give a list of {"role", "content"}, or {"messages": [...]}.'
+        )
     return _read_messages(value)
 
 

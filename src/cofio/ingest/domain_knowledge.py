@@ -1,10 +1,10 @@
 """Effect of an exchange's facts on domain knowledge, after the decisions about their memories.
 
-    [Found] ─ heard_in ─▶ {place: Heard} ─ Rows.decide ─▶ PutRow, DeleteRow, in the changeset of their memories
-                              └ corrected, echo ─▶ dropped facts
+    [ExtractedFact] ─ readings_of ─▶ {place: SentenceReading} ─ KnowledgeWriter ─▶ PutRow, DeleteRow
+                                      └ reasons_left_out, echo_reason ─▶ dropped facts
 
-A memory and its row are kept in step: a fact whose row replaces another also replaces the memory of that row, and rows
-of an archived memory are dropped.
+These are in the changeset of the memories that state the rows. A memory and its row are kept in step: a fact
+whose row replaces another also replaces the memory of that row, and rows of an archived memory are dropped.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from cofio.domain_knowledge import cascade, reconcile_rows
 from cofio.domain_knowledge.extract import extraction
 from cofio.domain_knowledge.reconcile_rows import SentenceReading
 from cofio.errors import Forbidden
+from cofio.ingest.exchange_facts import ExchangeFacts
 from cofio.ingest.reconcile.decide import is_older_than
 from cofio.models.domain_knowledge import Claim, DeleteRow, Knowledge, PutRow, RowDecision, parse_ref
 from cofio.models.exchange import Exchange, ExtractedFact, FactOutcome
-from cofio.models.memory import MAX_LABELS, Add, Decision, Delete, Fact, Memory, Noop, Update
+from cofio.models.memory import Add, Decision, Delete, Memory, Noop, Update
+from cofio.models.merge import inherit_tags
 from cofio.ports import Store
 from cofio.stores.scoped import ScopedStore
 
@@ -32,23 +34,10 @@ _MARKED = re.compile(
 )
 
 
-class FactBatch(Protocol):
-    """Facts of one exchange and the decisions about them."""
-
-    facts: Sequence[Fact]
-    store: Store
-    heard: Mapping[int, SentenceReading]  # by index of the fact
-    settled: list[FactOutcome]
-
-    @property
-    def spoken_for(self) -> set[int]:
-        """Return the memories that some decision concerns."""
-
-
 class KnowledgeWriter:
     """Decisions about domain knowledge rows for the facts of an exchange."""
 
-    def __init__(self, batch: FactBatch) -> None:
+    def __init__(self, batch: ExchangeFacts) -> None:
         self._batch = batch
         self.puts: dict[str, tuple[Claim, int, Claim | None]] = {}  # by ref: new row, index of its fact, old row
         self._drops: dict[str, Claim] = {}
@@ -56,7 +45,7 @@ class KnowledgeWriter:
 
     def decide(self) -> None:
         """Decide about every row; a fact whose row replaces another also replaces that row's memory."""
-        for place, reading in self._batch.heard.items():
+        for place, reading in self._batch.readings.items():
             decision = self._batch.settled[place].decision
             if decision is None or (reading.row and isinstance(decision, Delete)):
                 continue
@@ -65,18 +54,18 @@ class KnowledgeWriter:
                 self._deny(
                     [row for row in rows if not self._is_pinned(row) and not self._find_newer(row, place)], place
                 )
-            elif not self._is_told_already(reading, decision):
-                self._say(reading.row, rows[0] if rows else None, place)
+            elif not self._is_stated_already(reading, decision):
+                self._state(reading.row, rows[0] if rows else None, place)
 
     def _deny(self, rows: Sequence[Claim], place: int) -> None:
         self._drops.update((row.ref, row) for row in rows)
         self._outdate(rows, place, _DENIED)
 
-    def _say(self, row: Claim, old: Claim | None, place: int) -> None:
+    def _state(self, row: Claim, old: Claim | None, place: int) -> None:
         if old is None:
             self.puts[row.ref] = (row, place, None)
         elif reconcile_rows.is_same_claim(old, row):
-            self._say_again(old, place)
+            self._restate(old, place)
         elif self._is_pinned(old):
             self._unchanged[old.ref] = old
         elif newer := self._find_newer(old, place):
@@ -86,16 +75,16 @@ class KnowledgeWriter:
             self.puts[old.ref] = (reconcile_rows.updated_row(old, row), place, old)
             self._outdate([old], place, "out of date: its row was restated with other values")
 
-    def _say_again(self, old: Claim, place: int) -> None:
+    def _restate(self, old: Claim, place: int) -> None:
         """Keep the row; this fact takes over from a memory that is gone or replaced by it."""
         decision = self._batch.settled[place].decision
         taken_over = isinstance(decision, Update) and decision.id == old.memory
-        if taken_over or not any(not teller.archived for teller in self._load_tellers([old])):
+        if taken_over or not any(not memory.archived for memory in self._load_memories([old])):
             self.puts[old.ref] = (old, place, old)
         else:
             self._unchanged[old.ref] = old
 
-    def _is_told_already(self, reading: SentenceReading, decision: Decision) -> bool:
+    def _is_stated_already(self, reading: SentenceReading, decision: Decision) -> bool:
         """Return whether the memory of a noop already states a row of that table, in other words."""
         if not isinstance(decision, Noop):
             return False
@@ -106,28 +95,27 @@ class KnowledgeWriter:
 
     def _outdate(self, rows: Sequence[Claim], place: int, reason: str) -> None:
         """Retire the memories of these rows; the fact replaces the first one if it is new."""
-        for memory in self._load_tellers(rows):
-            if memory.archived or memory.pinned or memory.id in self._batch.spoken_for:
+        for memory in self._load_memories(rows):
+            if memory.archived or memory.pinned or memory.id in self._batch.decided_ids:
                 continue
             settled = self._batch.settled[place]
             if isinstance(settled.decision, Add):
-                tags = tuple(dict.fromkeys((*settled.decision.fact.tags, *memory.tags)))[:MAX_LABELS]
-                update = Update(memory.id, replace(settled.decision.fact, tags=tags), reason)
+                update = Update(memory.id, inherit_tags(settled.decision.fact, memory), reason)
                 self._batch.settled[place] = replace(settled, decision=update)
             else:
                 self._batch.settled[place] = replace(settled, also=(*settled.also, Delete(memory.id, reason)))
 
-    def _load_tellers(self, rows: Sequence[Claim]) -> list[Memory]:
-        ids = reconcile_rows.ids_of_tellers(rows)
+    def _load_memories(self, rows: Sequence[Claim]) -> list[Memory]:
+        ids = reconcile_rows.list_memory_ids(rows)
         return self._batch.store.get(ids) if ids else []
 
     def _is_pinned(self, row: Claim) -> bool:
-        return any(teller.pinned and not teller.archived for teller in self._load_tellers([row]))
+        return any(memory.pinned and not memory.archived for memory in self._load_memories([row]))
 
     def _find_newer(self, row: Claim, place: int) -> int | None:
         """Return a memory that stated the row after the fact was said."""
         fact, store = self._batch.facts[place], self._batch.store
-        live = [teller for teller in self._load_tellers([row]) if not teller.archived]
+        live = [memory for memory in self._load_memories([row]) if not memory.archived]
         return next((memory.id for memory in live if is_older_than(fact, memory, store)), None)
 
     # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -150,23 +138,22 @@ class KnowledgeWriter:
         return [*drops, *puts]
 
     @property
-    def said_again(self) -> tuple[dict[str, Any], ...]:
+    def unchanged_rows(self) -> tuple[dict[str, Any], ...]:
         rows = {ref: row for ref, row in self._unchanged.items() if ref not in self.puts and ref not in self._drops}
         return tuple(change_summary("noop", ref, row) for ref, row in rows.items())
 
-    @property
-    def told(self) -> list[dict[str, Any]]:
+    def preview(self) -> list[dict[str, Any]]:
         """Return the changes for a dry run."""
         memories = [decision for outcome in self._batch.settled for decision in outcome.decisions]
         drops = [
             decision
-            for decision in self.decisions(dict.fromkeys(self._batch.heard, 0), memories)
+            for decision in self.decisions(dict.fromkeys(self._batch.readings, 0), memories)
             if isinstance(decision, DeleteRow)
         ]
         rows = {row.ref: row for row in _load_rows(drops, self._batch.store)}
         changes = [change_summary("delete", ref, row) for ref, row in rows.items()]
         changes += [change_summary("update" if old else "add", ref, row) for ref, (row, _, old) in self.puts.items()]
-        return [*self.said_again, *changes]
+        return [*self.unchanged_rows, *changes]
 
 
 def _load_rows(drops: Sequence[DeleteRow], store: Store) -> list[Knowledge]:

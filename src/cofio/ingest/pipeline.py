@@ -13,13 +13,11 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, Literal
 
 from cofio.domain_knowledge.extract import extraction
-from cofio.domain_knowledge.reconcile_rows import SentenceReading
 from cofio.errors import (
     CofioError,
     Conflict,
@@ -31,6 +29,7 @@ from cofio.errors import (
     Unreadable,
 )
 from cofio.ingest import gate
+from cofio.ingest.actions import list_actions
 from cofio.ingest.domain_knowledge import (
     KnowledgeWriter,
     change_summary,
@@ -40,6 +39,7 @@ from cofio.ingest.domain_knowledge import (
     reasons_left_out,
     shown_rows,
 )
+from cofio.ingest.exchange_facts import ExchangeFacts
 from cofio.ingest.extract import by_judgement, patterns
 from cofio.ingest.extract import by_llm as by_model
 from cofio.ingest.reconcile import by_llm as reconcile_by_model
@@ -65,19 +65,16 @@ from cofio.models.exchange import (
     Task,
     TokenUsage,
 )
-from cofio.models.memory import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
+from cofio.models.memory import Add, Changeset, Decision, Delete, Fact, Noop, Update
 from cofio.ports import LLM, Judge, Matrix, MemoryQueries, Store, Vector
 from cofio.stores.scoped import scope_to_owner
 from cofio.text.tokens import embedding_text, search_terms, tail_of
 
 #: Scope of the language model: everything that may hold a fact, or only what the judgement model is unsure about.
 Reads = Literal["all", "doubtful"]
-READS: tuple[Reads, ...] = ("all", "doubtful")
 _THOROUGH = "pre_compact"  # the transcript is lost afterwards: the model is asked even where the gate finds little
 _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
-_BRIEF = 30  # maximum words of a message that only ends a memory
-NOT_WORTH_KEEPING = "Nothing that will matter in a month"  # of a tentative fact that changes no memory
 SUMMARY = "A compaction summary is kept and not learned from"
 MOST_FACTS = 50  # per exchange; more than this is not a normal exchange
 _UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
@@ -130,7 +127,9 @@ class Learner:
         self._deciding = deciding
         self._anchored = anchored  # adds anchors into the project's source tree to a fact
         self._taken_back = taken_back  # called when a memory was replaced or archived
-        self.told: Callable[[LearningResult], None] = lambda _: None  # called for every exchange that was learned from
+        self.on_learned: Callable[[LearningResult], None] = lambda _: (
+            None
+        )  # called for every exchange that was learned from
 
     def learn(
         self, exchange: Exchange, task: Task, *, by: str, dry_run: bool = False, item: Item | None = None
@@ -173,7 +172,7 @@ class Learner:
             outcome = self._finish(job, since)
             if isinstance(outcome, LearningResult):
                 outcome = replace(outcome, seconds=(time.perf_counter() - began) / len(jobs))
-                self.told(replace(outcome, actions=outcome.actions[len(job.earlier.actions) :]))
+                self.on_learned(replace(outcome, actions=outcome.actions[len(job.earlier.actions) :]))
             outcomes.append(outcome if isinstance(outcome, Exception) else job.reading.unfinished or outcome)
         return outcomes
 
@@ -192,8 +191,8 @@ class Learner:
             changeset=earlier.changeset,
             dry_run=dry_run,
         )
-        work = _Work(by, f"{task}: {source.exchange.context}", source.item, reading.unfinished is not None)
-        job = _LearningJob(reading=reading, earlier=earlier, learned=learned, work=work)
+        why = f"{task}: {source.exchange.context}"
+        job = _LearningJob(reading=reading, earlier=earlier, learned=learned, by=by, why=why, item=source.item)
         if reading.found or not reading.unfinished:
             job.batch = self._build_batch(source.exchange, reading.found)
             job.news = self._drop_echoes(job.batch)
@@ -213,7 +212,7 @@ class Learner:
     def _finish(self, job: _LearningJob, since: tuple[int, str]) -> LearningResult | Exception:
         """Write the decisions. Return the error if that fails, or if the model has not read the exchange yet."""
         if job.batch is None:
-            self.told(replace(job.learned, actions=(), dry_run=True))  # the call was billed, nothing was learned
+            self.on_learned(replace(job.learned, actions=(), dry_run=True))  # the call was billed, nothing was learned
             assert job.reading.unfinished
             return job.reading.unfinished
         try:
@@ -222,15 +221,15 @@ class Learner:
                     self._decide_by_rules(job.batch, job.news)
                 elif self._get_last_changeset() != since:
                     self._redecide_changed(job.batch, job.news, since[1])
-                return self._write(job.batch, job.learned, job.work)
+                return self._write(job, job.batch)
         except CofioError as error:  # the other exchanges of the session continue; the caller gets the error
             return error
 
-    def _build_batch(self, exchange: Exchange, extracted: Sequence[ExtractedFact]) -> _ExchangeFacts:
+    def _build_batch(self, exchange: Exchange, extracted: Sequence[ExtractedFact]) -> ExchangeFacts:
         facts = [self._add_anchors(_build_fact(fact, exchange), exchange) for fact in extracted]
         vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in facts]) if facts else None
         store = scope_to_owner(self._store, exchange)
-        return _ExchangeFacts(
+        return ExchangeFacts(
             exchange,
             extracted,
             facts,
@@ -291,8 +290,8 @@ class Learner:
         """Let the model read exchanges of one session; return its facts for each. The first one carries the usage."""
         assert self.llm is not None  # checked by the callers
         reply = by_model.facts(self.llm, [source.exchange for source in sources], self._collect_background(sources))
-        whole = reply.complete and (any(reply.found) or not reply.problem)
-        empty = replace(reply, found=(), usage=TokenUsage(), problem="" if whole else reply.problem)
+        is_usable = reply.complete and (any(reply.found) or not reply.problem)
+        empty = replace(reply, found=(), usage=TokenUsage(), problem="" if is_usable else reply.problem)
         parts = [
             replace(empty, found=(facts,), problem=reply.problem if facts else empty.problem) for facts in reply.found
         ]
@@ -372,7 +371,7 @@ class Learner:
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
         silent = _Extracted(found=(), method="none", reason="Nothing was said")
         return [
-            _select_new_facts(self._extract_by_model([source])[0], known=self._find_learned_before(source))
+            _select_new_facts(self._extract_by_model([source])[0], known_facts=self._find_learned_before(source))
             if source.exchange.messages
             else silent
             for source in sources
@@ -388,33 +387,34 @@ class Learner:
 
     # ── deciding and doing ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _write(self, batch: _ExchangeFacts, learned: LearningResult, work: _Work) -> LearningResult:
+    def _write(self, job: _LearningJob, batch: ExchangeFacts) -> LearningResult:
         """Write the decisions with the resulting domain knowledge; decide again if another process was faster."""
+        learned = job.learned
         settled = list(batch.settled)
         for tries_left in reversed(range(_TRIES)):
             batch.settled = list(settled)
             rows = KnowledgeWriter(batch)
             rows.decide()
             if learned.dry_run:
-                actions = tuple(action for outcome in batch.settled for action in _list_actions(outcome, []))
-                return replace(learned, actions=actions, knowledge=tuple(rows.told))
+                actions = tuple(action for outcome in batch.settled for action in list_actions(outcome, []))
+                return replace(learned, actions=actions, knowledge=tuple(rows.preview()))
             try:
-                return self._apply(batch, rows, learned, work)
+                return self._apply(job, batch, rows)
             except Conflict:
                 if not tries_left or not rows.puts:
                     raise
         raise AssertionError("unreachable")
 
-    def _drop_echoes(self, batch: _ExchangeFacts) -> list[int]:
+    def _drop_echoes(self, batch: ExchangeFacts) -> list[int]:
         """Return the places of the facts that are no echoes of shown context; settle the others as echoes."""
         new_places = []
-        left_out = reasons_left_out(batch.heard)
-        injected = shown_rows(batch.exchange) if batch.heard else []
-        for place, (extracted, fact) in enumerate(zip(batch.found, batch.facts, strict=True)):
+        left_out = reasons_left_out(batch.readings)
+        injected = shown_rows(batch.exchange) if batch.readings else []
+        for place, (extracted, fact) in enumerate(zip(batch.extracted, batch.facts, strict=True)):
             by_agent = extracted.role == "assistant"  # a user may repeat a statement on purpose
             why = ""
             if by_agent:
-                row = batch.heard.get(place)
+                row = batch.readings.get(place)
                 against = None if denies_live_row(row, batch.store) else batch.store  # it repeats an overruled row
                 why = decide.echo_reason(fact, batch.vector(place), against, batch.exchange.injected, self._comparer)
                 why = why or echo_reason(row, injected, batch.store)
@@ -424,7 +424,7 @@ class Learner:
                 new_places.append(place)
         return new_places
 
-    def _decide_by_rules(self, batch: _ExchangeFacts, places: Sequence[int]) -> None:
+    def _decide_by_rules(self, batch: ExchangeFacts, places: Sequence[int]) -> None:
         if places:
             facts = [batch.facts[place] for place in places]
             batch.take(places, self._decide_locally(facts, batch.matrix(places), batch.store))
@@ -433,7 +433,7 @@ class Learner:
         return decide.decide_outcomes(facts, vectors, store, self._comparer)
 
     def _decide_by_model(
-        self, llm: LLM, batches: Sequence[tuple[_ExchangeFacts, Sequence[int]]]
+        self, llm: LLM, batches: Sequence[tuple[ExchangeFacts, Sequence[int]]]
     ) -> tuple[TokenUsage, str]:
         """Let the model decide about the facts at these places; all batches are of one session."""
         store = batches[0][0].store
@@ -457,7 +457,7 @@ class Learner:
         newest = self._store.changesets(1)
         return (newest[0].id, newest[0].at) if newest else (0, "")
 
-    def _redecide_changed(self, batch: _ExchangeFacts, places: Sequence[int], since: str) -> None:
+    def _redecide_changed(self, batch: ExchangeFacts, places: Sequence[int], since: str) -> None:
         """Re-decide facts if memories changed while the model was running.
 
         This covers decisions about memories that are gone, and additions that are known by now. A deletion of a memory
@@ -490,42 +490,42 @@ class Learner:
         """Return whether a memory was written after the model was asked, e.g. by an earlier exchange of the batch."""
         return any(memory.updated_at > since for memory in store.get([memory_id]))
 
-    def _apply(
-        self, batch: _ExchangeFacts, rows: KnowledgeWriter, learned: LearningResult, work: _Work
-    ) -> LearningResult:
+    def _apply(self, job: _LearningJob, batch: ExchangeFacts, rows: KnowledgeWriter) -> LearningResult:
         """Apply everything in one transaction, including the settlement of the inbox item."""
-        batch.retire_each_once()
+        learned, item = job.learned, job.item
+        batch.drop_repeated_retirements()
         plan = [
             (place, self._update_anchors(decision, batch.facts[place], batch.exchange))
             for place, outcome in enumerate(batch.settled)
             for decision in outcome.decisions
         ]
         if not plan:
-            actions = tuple(action for outcome in batch.settled for action in _list_actions(outcome, []))
+            actions = tuple(action for outcome in batch.settled for action in list_actions(outcome, []))
             # The audit log groups by reason, so ids are left out: the action holds the memory id.
             reason = learned.reason or _NUMBERED.sub(
                 "a memory", next((outcome.reason for outcome in batch.settled), "")
             )
             result = replace(learned, actions=learned.actions + actions, reason=reason)
-            if work.item is not None and not work.unfinished:
-                self._store.inbox.settle(work.settlement(result))
+            if item is not None and not job.reading.unfinished:
+                self._store.inbox.settle(job.resolve(item, result))
             return result
 
-        def build_result(done: Changeset) -> LearningResult:
-            changes = decide.changes_by_decision([decision for _, decision in plan], done.changes)
+        def build_result(changeset: Changeset) -> LearningResult:
+            changes = decide.changes_by_decision([decision for _, decision in plan], changeset.changes)
             mine = [(place, change) for (place, _), change in zip(plan, changes, strict=True)]
             actions = tuple(
                 action
                 for place, outcome in enumerate(batch.settled)
-                for action in _list_actions(outcome, [change for at, change in mine if at == place])
+                for action in list_actions(outcome, [change for at, change in mine if at == place])
             )
-            knowledge = learned.knowledge + rows.said_again
+            knowledge = learned.knowledge + rows.unchanged_rows
             knowledge += tuple(
-                change_summary(change.action, change.ref, change.after or change.before) for change in done.knowledge
+                change_summary(change.action, change.ref, change.after or change.before)
+                for change in changeset.knowledge
             )
-            return replace(learned, actions=learned.actions + actions, knowledge=knowledge, changeset=done.id)
+            return replace(learned, actions=learned.actions + actions, knowledge=knowledge, changeset=changeset.id)
 
-        settles = (lambda done: work.settlement(build_result(done))) if work.item is not None else None
+        settles = (lambda changeset: job.resolve(item, build_result(changeset))) if item is not None else None
         vectors = {
             number: batch.vector_for(place, decision)
             for number, (place, decision) in enumerate(plan)
@@ -535,12 +535,12 @@ class Learner:
         first = {place: number for number, (place, _) in reversed(list(enumerate(plan)))}
         row_decisions = rows.decisions(first, decisions)
         series = batch.exchange.series or None
-        done = batch.store.apply(
-            decisions, vectors, by=work.by, why=work.why, part_of=series, settles=settles, knowledge=row_decisions
+        changeset = batch.store.apply(
+            decisions, vectors, by=job.by, why=job.why, part_of=series, settles=settles, knowledge=row_decisions
         )
-        if done.takes_back:
+        if changeset.takes_back:
             self._taken_back()
-        return build_result(done)
+        return build_result(changeset)
 
     def _update_anchors(self, decision: Decision, fact: Fact, exchange: Exchange) -> Decision:
         """Return the decision; if it rewords the fact, with the anchors of the new text."""
@@ -551,76 +551,6 @@ class Learner:
     def _add_anchors(self, fact: Fact, exchange: Exchange) -> Fact:
         """Return the fact with anchors into its project's source tree, unless it came in by an API key."""
         return fact if exchange.by_key else self._anchored(fact)
-
-
-class _ExchangeFacts:
-    """Facts of one exchange with their vectors, the store scoped to their author, and the decisions so far."""
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        extracted: Sequence[ExtractedFact],
-        facts: Sequence[Fact],
-        vectors: Matrix | None,
-        store: Store,
-        readings: Mapping[int, SentenceReading] = MappingProxyType({}),
-    ) -> None:
-        self.exchange, self.found, self.facts, self.store = exchange, extracted, facts, store
-        self.heard = readings  # domain-knowledge rows in the facts, by place
-        self._vectors = vectors
-        self._reworded: dict[str, Vector] = {}
-        self.settled: list[FactOutcome] = [FactOutcome(fact=fact) for fact in facts]
-
-    def take(self, places: Sequence[int], outcomes: Sequence[FactOutcome]) -> None:
-        """Set the decisions of these places.
-
-        An agent's statement changes no memory, except in analyses and observations.
-        """
-        counts = self.exchange.context in (ANALYSIS, OBSERVATION)
-        for place, outcome in zip(places, outcomes, strict=True):
-            extracted = self.found[place]
-            allowed = outcome if counts or extracted.role == "user" else _restrict_agent(outcome)
-            self.settled[place] = _drop_tentative(allowed, extracted)
-
-    def retire_each_once(self) -> None:
-        """Drop duplicate retirements: memories that another fact of the exchange already decides about or retires."""
-        decided = [outcome.decision for outcome in self.settled]
-        spoken_for = {decision.id for decision in decided if isinstance(decision, Update | Delete | Noop)}
-        for place, outcome in enumerate(self.settled):
-            also = tuple(gone for gone in outcome.also if gone.id not in spoken_for)
-            spoken_for |= {gone.id for gone in also}
-            self.settled[place] = replace(outcome, also=also)
-
-    @property
-    def spoken_for(self) -> set[int]:
-        """Return the ids of the memories that have a decision."""
-        decided = [decision for outcome in self.settled for decision in outcome.decisions]
-        return {decision.id for decision in decided if isinstance(decision, Update | Delete | Noop)}
-
-    def vector(self, place: int) -> Vector:
-        row: Vector = self.matrix([place])[0]
-        return row
-
-    def matrix(self, places: Sequence[int]) -> Matrix:
-        assert self._vectors is not None  # facts always come with vectors
-        rows: Matrix = self._vectors[list(places)]
-        return rows
-
-    def embed_reworded(self, embed: Callable[[Sequence[str]], Matrix]) -> None:
-        """Compute the vectors of texts that the model reworded."""
-        texts = [
-            embedding_text(outcome.decision.fact.text, outcome.decision.fact.speaker)
-            for outcome in self.settled
-            if isinstance(outcome.decision, Add | Update) and outcome.decision.fact.text != outcome.fact.text
-        ]
-        if texts:
-            self._reworded.update(zip(texts, embed(texts), strict=True))
-
-    def vector_for(self, place: int, decision: Add | Update) -> Vector:
-        """Return the vector of the decision's text."""
-        if decision.fact.text == self.facts[place].text:
-            return self.vector(place)
-        return self._reworded[embedding_text(decision.fact.text, decision.fact.speaker)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -643,26 +573,17 @@ class _LearningJob:
     reading: _Extracted
     earlier: LearningResult  # learned from it earlier
     learned: LearningResult
-    work: _Work
-    batch: _ExchangeFacts | None = None  # None: nothing is to be written
-    news: Sequence[int] = ()  # places of the facts to decide about
-    is_reconciled: bool = False  # a language model has decided
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """Author and reason of a change, with the inbox item it belongs to."""
-
     by: str
     why: str
     item: Item | None
-    unfinished: bool  # the model has not read it yet: the item stays pending
+    batch: ExchangeFacts | None = None  # None: nothing is to be written
+    news: Sequence[int] = ()  # places of the facts to decide about
+    is_reconciled: bool = False  # a language model has decided
 
-    def settlement(self, learned: LearningResult) -> ItemResolution:
-        assert self.item is not None
-        state: State = "pending" if self.unfinished else learned.state
-        result = learned.as_dict()
-        return ItemResolution(item=self.item.id, state=state, reason=learned.reason, result=result, read=self.item)
+    def resolve(self, item: Item, learned: LearningResult) -> ItemResolution:
+        """Return the resolution of the inbox item; it stays pending until the model has read it."""
+        state: State = "pending" if self.reading.unfinished else learned.state
+        return ItemResolution(item=item.id, state=state, reason=learned.reason, result=learned.as_dict(), read=item)
 
 
 def _build_reading(facts: tuple[ExtractedFact, ...], *, otherwise: str, **about: Any) -> _Extracted:
@@ -686,7 +607,7 @@ def session_of(exchange: Exchange | None) -> tuple[object, ...]:
 def _select_new_facts(
     reply: by_model.LLMExtraction,
     local_facts: Sequence[ExtractedFact] = (),
-    known: Sequence[ExtractedFact] = (),
+    known_facts: Sequence[ExtractedFact] = (),
     fallback: Sequence[ExtractedFact] = (),
 ) -> _Extracted:
     """Return the model's facts that are not known yet, and the fallback facts that it left out.
@@ -694,7 +615,7 @@ def _select_new_facts(
     `local_facts` were found without it: if the model rewords one, its original sentence is kept.
     """
     (from_model,) = reply.found
-    facts = tuple(_add_sentence(fact, local_facts) for fact in from_model if not _is_covered(fact, known))
+    facts = tuple(_add_sentence(fact, local_facts) for fact in from_model if not _is_covered(fact, known_facts))
     facts += tuple(fact for fact in fallback if not _is_covered(fact, from_model))
     unread = Unreadable(f"{reply.problem[:1].upper()}{reply.problem[1:]}.", _UNREAD) if reply.problem else None
     return _Extracted(
@@ -745,34 +666,6 @@ def _add_sentence(fact: ExtractedFact, local_facts: Sequence[ExtractedFact]) -> 
     return replace(fact, said=fact.said or next(reported, ""))
 
 
-def _drop_tentative(outcome: FactOutcome, extracted: ExtractedFact) -> FactOutcome:
-    """Return the decision; drop a tentative fact unless it changes a memory or probably does.
-
-    A short message that only ends a memory is not stored itself.
-    """
-    changes = isinstance(outcome.decision, Update | Delete)
-    if extracted.tentative and not changes and (extracted.is_message or outcome.chance < decide.PROBABLE):
-        return FactOutcome(fact=outcome.fact, reason=NOT_WORTH_KEEPING)
-    if extracted.is_message and outcome.ends and isinstance(outcome.decision, Update) and _is_brief(extracted.text):
-        ended = Delete(outcome.decision.id, outcome.decision.reason)
-        return FactOutcome(fact=outcome.fact, decision=ended, also=outcome.also)
-    return outcome
-
-
-def _restrict_agent(outcome: FactOutcome) -> FactOutcome:
-    """Return the decision about an agent's statement: it changes no memory."""
-    if isinstance(outcome.decision, Add | Noop):
-        return replace(outcome, also=())
-    if isinstance(outcome.decision, Update):
-        addition = Add(outcome.fact, f"new; it may replace memory {outcome.decision.id}", unless_known=True)
-        return FactOutcome(fact=outcome.fact, decision=addition)
-    return FactOutcome(fact=outcome.fact, reason=outcome.reason or "an agent's statement ends no memory")
-
-
-def _is_brief(text: str) -> bool:
-    return len(text.split()) <= _BRIEF
-
-
 def _is_covered(fact: ExtractedFact, others: Sequence[ExtractedFact]) -> bool:
     terms = set(search_terms(fact.text)) - {"user", "team", "policy"}
     return any(len(terms & set(search_terms(other.text))) >= _COVERED * len(terms) for other in others)
@@ -791,35 +684,3 @@ def _is_worth_a_look(exchange: Exchange, verdict: GateVerdict) -> bool:
 
 def _explain_skip(verdict: GateVerdict) -> str:
     return "Looks like a fact, but only a model can read it" if verdict.reason == gate.UNREAD else verdict.reason
-
-
-def _list_actions(outcome: FactOutcome, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
-    """Yield the actions done for a fact, or planned in a dry run, in the API format."""
-    if outcome.reason == NOT_WORTH_KEEPING:
-        return
-    yield _build_action(outcome, changes[0] if changes else None)
-    for gone in outcome.also:
-        fields = {"text": outcome.fact.text, "kind": outcome.fact.kind, "category": outcome.fact.category}
-        yield {"action": "delete", **fields, "reason": gone.reason, "old_id": gone.id}
-
-
-def _build_action(outcome: FactOutcome, change: Change | None) -> dict[str, Any]:
-    """Return the action done, or planned in a dry run, in the API format."""
-    decision, text = outcome.decision, outcome.fact.text
-    fields: dict[str, Any] = {"text": text, "kind": outcome.fact.kind, "category": outcome.fact.category}
-    fields["reason"] = outcome.reason or getattr(decision, "reason", "")
-    match decision:
-        case Add() if change is not None and change.action == "noop":  # another process was faster
-            return {"action": "noop", **fields, "existing_id": change.memory_id}
-        case Add():
-            return {"action": "add", **fields, "id": change.memory_id if change else None}
-        case Update():
-            new_id = change.memory_id if change else None
-            return {"action": "update", **fields, "text": decision.fact.text, "old_id": decision.id, "new_id": new_id}
-        case Delete():
-            return {"action": "delete", **fields, "old_id": decision.id}
-        case Noop():
-            return {"action": "noop", **fields, "existing_id": decision.id}
-    if outcome.reason.startswith("error: "):
-        return {"action": "error", **fields, "error": outcome.reason.removeprefix("error: ")}
-    return {"action": "rejected", **fields}

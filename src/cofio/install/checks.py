@@ -29,7 +29,7 @@ from cofio.install import (
     shims,
     toml_edit,
 )
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 from cofio.install.manifest import Manifest
 from cofio.judgement.model_card import read_card
 from cofio.models.diagnostics import Check, ServiceProbe
@@ -290,7 +290,7 @@ def _reading(path: Path) -> Iterator[None]:
     """Add the path of the file to parse errors."""
     try:
         yield
-    except MalformedJson as error:
+    except MalformedConfig as error:
         raise InvalidInput(f"{path} cannot be parsed: {error.message}.", "Repair it, or move it away.") from error
 
 

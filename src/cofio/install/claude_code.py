@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.install import files, jsonc, merge, paths, shims
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 from cofio.install.plan import FileEdit, InstallPlan
 from cofio.settings import Settings
 
@@ -96,7 +96,7 @@ def read(settings: Settings) -> dict[str, Any]:
     content = files.read(settings_path(settings))
     try:
         values = jsonc.loads(merge.text_or_empty_object(files.text_of(settings_path(settings), content or b"")))
-    except MalformedJson:
+    except MalformedConfig:
         return {}
     return values if isinstance(values, dict) else {}
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.install import files, jsonc, merge, paths, shims, toml_edit
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 from cofio.install.plan import FileCopy, FileEdit, InstallPlan
 from cofio.settings import Settings
 
@@ -91,7 +91,7 @@ def read(settings: Settings) -> dict[str, Any]:
     content = files.read(config_path(settings))
     try:
         return toml_edit.loads(files.text_of(config_path(settings), content or b""))
-    except MalformedJson:
+    except MalformedConfig:
         return {}
 
 

@@ -26,8 +26,8 @@ _PIECE = re.compile(r"//[^\r\n]*|/\*.*?\*/|.", re.DOTALL)
 _DEEPEST = 200
 
 
-class MalformedJson(InvalidInput):
-    """The text is not JSON, JSON with comments or JSON5; the message names the line."""
+class MalformedConfig(InvalidInput):
+    """A configuration file is not JSON (with comments, or JSON5) or TOML; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,11 @@ class _JsoncParser:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def wrong(self, position: int) -> MalformedJson:
+    def wrong(self, position: int) -> MalformedConfig:
         line = self._text.count("\n", 0, position) + 1
         if position >= len(self._text):
-            return MalformedJson(f"it ends in line {line} in the middle of a value")
-        return MalformedJson(f"line {line} has {self._text[position]!r} where it is not allowed")
+            return MalformedConfig(f"it ends in line {line} in the middle of a value")
+        return MalformedConfig(f"line {line} has {self._text[position]!r} where it is not allowed")
 
     def skipped(self, position: int) -> int:
         """Return the position after white space and comments."""
@@ -99,7 +99,7 @@ class _JsoncParser:
 
     def value(self, position: int, depth: int) -> Node:
         if depth > _DEEPEST:
-            raise MalformedJson("it is nested too deeply")
+            raise MalformedConfig("it is nested too deeply")
         first = self._text[position : position + 1]
         if first == "{":
             return self._parse_object(position, depth)
@@ -263,7 +263,7 @@ def _add(text: str, root: Node, holder_path: Path, key: str | None, value: Any) 
     kind = "array" if key is None else "object"
     if holder is None or holder.kind != kind:
         place = ".".join(str(step) for step in holder_path) or "the file"
-        raise MalformedJson(f"{place} is not an {kind}")
+        raise MalformedConfig(f"{place} is not an {kind}")
     style = _Style(text, root)
     inside = text[holder.start + 1 : holder.end - 1]
     if "\n" not in inside and (holder.children or inside.strip() or style.is_one_line):

@@ -48,8 +48,8 @@ class Manifest:
             entries = [_make_entry(item) for item in data["files"]]
             return cls(home, {entry.path: entry for entry in entries}, [str(item) for item in data["folders"]])
         except (ValueError, KeyError, TypeError) as error:
-            hint = "Move it away; uninstalling then removes the entries that it recognises."
-            raise Misconfigured(f"{home / NAME} is not the installer's record.", hint) from error
+            hint = "Move it away; `cofio uninstall` then removes the entries that it recognises."
+            raise Misconfigured(f"{home / NAME} is not a valid record of `cofio install`.", hint) from error
 
     def clients(self) -> list[str]:
         """Return the sorted clients with entries."""

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from cofio.install import jsonc
-from cofio.install.jsonc import MalformedJson, Path
+from cofio.install.jsonc import MalformedConfig, Path
 
 #: Contents of our hooks by event.
 Hooks = Mapping[str, Mapping[str, Any]]
@@ -123,13 +123,13 @@ def _list_hooks(text: str, grouped: bool) -> Iterator[tuple[Path, str]]:
     """Yield every hook in the file as its path and command."""
     root = jsonc.loads(text)
     if not isinstance(root, dict):
-        raise MalformedJson("the file is not an object")
+        raise MalformedConfig("the file is not an object")
     hooks = root.get("hooks")
     if hooks is not None and not isinstance(hooks, dict):
-        raise MalformedJson("hooks is not an object")
+        raise MalformedConfig("hooks is not an object")
     for event, entries in (hooks or {}).items():
         if not isinstance(entries, list):
-            raise MalformedJson(f"hooks.{event} is not an array")
+            raise MalformedConfig(f"hooks.{event} is not an array")
         for place, entry in enumerate(entries):
             inner = entry.get("hooks") if isinstance(entry, dict) else None
             if not grouped:

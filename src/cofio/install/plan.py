@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from cofio.errors import CofioError, InvalidInput
 from cofio.install import files
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 from cofio.install.manifest import Manifest, ManifestEntry
 
 #: Tells if a file at this path with this content is ours, of any home and version.
@@ -103,7 +103,7 @@ def _plan_content(step: FileCopy | FileEdit, current: bytes | None, record: Mani
     text = files.text_of(step.path, current or b"")
     try:
         return step.put(text, entry.ours if entry else ()).encode()
-    except MalformedJson as error:
+    except MalformedConfig as error:
         raise unreadable(step.path, error) from error
 
 
@@ -167,7 +167,7 @@ def _make_entry(
     )
 
 
-def unreadable(path: Path, error: MalformedJson) -> InvalidInput:
+def unreadable(path: Path, error: MalformedConfig) -> InvalidInput:
     hint = "Repair it or move it away, then retry; nothing was changed."
     return InvalidInput(f"{path} cannot be parsed: {error.message}.", hint)
 
@@ -183,7 +183,7 @@ def without_ours(
     take = takes[entry.kind]
     try:
         return take(files.text_of(path, current), files.text_of(path, before), entry.ours).encode()
-    except MalformedJson as error:
+    except MalformedConfig as error:
         raise unreadable(path, error) from error
 
 
@@ -251,7 +251,7 @@ def take_out(edits: Sequence[FileEdit], record: Manifest, takes: Mapping[str, Ta
         text = files.text_of(edit.path, current)
         try:
             rest = takes[edit.kind](text, "", edit.ours)
-        except MalformedJson:
+        except MalformedConfig:
             continue  # not our format: nothing to remove
         if rest != text and _is_empty(rest):  # it contained only our entries
             files.remove(edit.path)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cofio.install.jsonc import MalformedJson
+from cofio.install.jsonc import MalformedConfig
 
 Path = tuple[str, ...]
 
@@ -27,11 +27,11 @@ class Statement:
 
 
 def loads(text: str) -> dict[str, Any]:
-    """Parse the text. Raise MalformedJson if it is not TOML."""
+    """Parse the text. Raise MalformedConfig if it is not TOML."""
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        raise MalformedJson(str(error)) from error
+        raise MalformedConfig(str(error)) from error
 
 
 def put(text: str, path: Path, pairs: Mapping[str, Any]) -> str:
@@ -42,7 +42,7 @@ def put(text: str, path: Path, pairs: Mapping[str, Any]) -> str:
     statements, newline = split_statements(text), "\r\n" if "\r\n" in text else "\n"
     place = _find_table(statements, path)
     if place is None and table is not None:
-        raise MalformedJson(f"{'.'.join(path)} is not written as a table of its own")
+        raise MalformedConfig(f"{'.'.join(path)} is not written as a table of its own")
     place = place or slice(len(statements), len(statements))
     block = _update("".join(statement.source for statement in statements[place]), path, pairs)
     new = [Statement(block.replace("\r\n", "\n").replace("\n", newline))]
@@ -146,24 +146,28 @@ def _get_table(values: Any, path: Path) -> dict[str, Any] | None:
     for step in path:
         values = values.get(step) if isinstance(values, dict) else None
     if values is not None and not isinstance(values, dict):
-        raise MalformedJson(f"{'.'.join(path)} is not a table")
+        raise MalformedConfig(f"{'.'.join(path)} is not a table")
     return values
 
 
 def _update(source: str, path: Path, pairs: Mapping[str, Any]) -> str:
     """Return the source of a table with these pairs."""
     import tomlkit
+    from tomlkit.exceptions import TOMLKitError
 
-    document = tomlkit.parse(source)
-    table: Any = document
-    for step in path:
-        table = table.setdefault(step, {})
-    for name, value in pairs.items():
-        if isinstance(value, Mapping):
-            (inline := tomlkit.inline_table()).update(value)
-            value = inline
-        table[name] = value
-    return document.as_string()
+    try:
+        document = tomlkit.parse(source)
+        table: Any = document
+        for step in path:
+            table = table.setdefault(step, {})
+        for name, value in pairs.items():
+            if isinstance(value, Mapping):
+                (inline := tomlkit.inline_table()).update(value)
+                value = inline
+            table[name] = value
+        return document.as_string()
+    except TOMLKitError as error:
+        raise MalformedConfig(str(error)) from error
 
 
 def _join(text: str, statements: list[Statement]) -> str:

@@ -45,25 +45,27 @@ class Encoder:
         self._first, self._separator = words.id_of("[CLS]"), words.id_of("[SEP]")
         self._tasks = {name: words.id_of(token) for name, token in _TASKS.items()}
 
-    def pair(self, memory: str, said: str) -> tuple[list[int], list[int]]:
+    def pair(self, memory: str, statement: str) -> tuple[list[int], list[int]]:
         """Return (ids, types) of a memory and a later statement."""
-        return self._join("relation", self._truncate(memory, MEMORY_TOKENS), self._truncate(said, STATEMENT_TOKENS))
+        return self._join(
+            "relation", self._truncate(memory, MEMORY_TOKENS), self._truncate(statement, STATEMENT_TOKENS)
+        )
 
     def relevance(self, memory: str, prompt: str) -> tuple[list[int], list[int]]:
         """Return (ids, types) of a memory and a prompt."""
         return self._join("relevance", self._truncate(memory, MEMORY_TOKENS), self._truncate(prompt, PROMPT_TOKENS))
 
-    def windows(self, said: str, before: str = "", role: str = "user") -> Iterator[Window]:
+    def windows(self, text: str, before: str = "", role: str = "user") -> Iterator[Window]:
         """Yield the turn in windows of whole sentences, each after the end of the other side's previous turn."""
         left = [number for word, _, _ in words_of(before[-400:]) for number in self._words.pieces(word)][
             -BEFORE_TOKENS:
         ]
         pending: list[tuple[list[int], tuple[int, int]]] = []
         size = 0
-        for start, end in sentences_of(said):
+        for start, end in sentences_of(text):
             sentence = [
                 (self._words.pieces(word) or [self._separator], (start + first, start + last))
-                for word, first, last in words_of(said[start:end])
+                for word, first, last in words_of(text[start:end])
             ]
             length = sum(len(pieces) for pieces, _ in sentence)
             if pending and size + length > WINDOW_TOKENS:

@@ -1,7 +1,7 @@
 """Audit of a store: duplicates, echoes, secrets, outdated and unused memories.
 
     every memory, a page at a time ─▶ findings about it alone, and light notes ─▶ duplicates, echoes
-    the notes of one place ─ pairs ─▶ near duplicates, contradictions
+    the notes in one scope ─ pairs ─▶ near duplicates, contradictions
 
 Nothing is changed. Examples are shown without secrets.
 """
@@ -285,11 +285,11 @@ class _Examples:
 #: Description of each finding. That of "never_recalled" depends on how long retrievals have been recorded.
 SAYS = {
     "secrets": "a password, key or token in the text, its context or its metadata; archived memories count too",
-    "exact_duplicates": "equal to another memory of the same place, except for case and white space",
-    "near_duplicates": "says the same as another memory of the same place, in other words",
-    "contradictions": "two memories of one place that contradict each other; the newer comes first",
+    "exact_duplicates": "equal to another memory in the same scope, except for case and white space",
+    "near_duplicates": "says the same as another memory in the same scope, in other words",
+    "contradictions": "two memories in one scope that contradict each other; the newer comes first",
     "echoes": "holds injected context, or was learned from a boot file or another memory",
-    "stale_anchors": "refers to a file, a definition or a command that has changed or vanished since",
+    "stale_anchors": "refers to a file, a definition or a command that has changed or is gone",
     "unembedded": "has no vector, so search finds it by its words but not by its meaning",
     "oversized": f"longer than {LONG:,} characters: semantic search sees only the beginning",
 }

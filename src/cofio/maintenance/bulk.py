@@ -36,11 +36,11 @@ def decide(
 
 def _check(action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> None:
     if action not in ACTIONS:
-        raise InvalidInput(f"action is {action!r}.", f"It is one of: {', '.join(ACTIONS)}.")
+        raise InvalidInput(f"action is {action!r}.", f"Give one of: {', '.join(ACTIONS)}.")
     if bool(changes) != (action == "edit"):
         raise InvalidInput("changes are for the action edit only.", "Give the fields to change, with that action only.")
     if isinstance(tags, str):
-        raise InvalidInput("tags is a single text.", "Give a list of texts.")
+        raise InvalidInput("tags is a string.", "Give a list of texts.")
     if bool(tags) != (action in ("tag", "untag")):
         raise InvalidInput(
             "tags are for the actions tag and untag only.", "Give at least one, with those actions only."

@@ -1,4 +1,4 @@
-"""Clusters of memories that may belong together: memories of one place, around those with the most neighbours.
+"""Clusters of memories that may belong together: memories in one scope, around those with the most neighbours.
 
 pages of memories ─▶ places of light entries ─ store.neighbours ─▶ near pairs ─▶ stars
 
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from cofio.maintenance.duplicates import quality_key
 from cofio.models.memory import Candidate, Memory, Scope, audience
+from cofio.models.merge import quality_key
 from cofio.ports import MemoryQueries, MemoryReader, MemorySearch
 from cofio.text.code_literals import code_literals
 from cofio.text.duplicates import LONG, content_words
@@ -60,7 +60,7 @@ class Throttle:
 
 
 def place_of(memory: Memory) -> Place:
-    """Return the place of a memory: only memories of one place are ever merged.
+    """Return the place of a memory: only memories in one scope are ever merged.
 
     Like `same_place`, except that for memories without a project only the first parts of the source count.
     """

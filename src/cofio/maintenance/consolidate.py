@@ -21,7 +21,8 @@ from cofio.maintenance.clusters import ClusterEntry, Near, Throttle
 from cofio.maintenance.llm_merge import LONGEST, MergedText, Merger, Proposal
 from cofio.maintenance.merge_check import Finds, SimulatedStore
 from cofio.models.maintenance import MaintenancePlan, Refusal
-from cofio.models.memory import CATEGORIES, Anchor, Decision, Delete, Fact, Memory, Merge, Scope
+from cofio.models.memory import Decision, Delete, Fact, Memory, Merge, Scope
+from cofio.models.merge import merge_fact
 from cofio.ports import Journal, Matrix, Store
 from cofio.text.code_literals import missing_literal
 from cofio.text.tokens import embedding_text, words
@@ -29,7 +30,6 @@ from cofio.text.tokens import embedding_text, words
 Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
 MOST_FACTS = 2  # per cluster
 _GIVE_UP = 3  # consecutive failures of the model after which it is not asked again
-_LABELS = 64  # tags or entities of a merged fact
 _FACT_FIELDS = tuple(each.name for each in fields(Fact))
 
 
@@ -341,51 +341,7 @@ def _build_merge(merged: MergedText, members: Sequence[Memory]) -> Merge:
     if not merged.text.strip() or len(merged.text) > LONGEST:
         raise _UnusableProposal(f"a text of {len(merged.text):,} characters: 1 to {LONGEST:,} are allowed")
     reason = f"one fact in the place of {len(members)} memories, by the model's wording"
-    return Merge(tuple(memory.id for memory in members), fact(merged.text, members, merged.category), reason)
-
-
-def fact(text: str, members: Sequence[Memory], category: str = "") -> Fact:
-    """Return the merged text as a fact of the place that its members share."""
-    newest = max(members, key=lambda memory: (memory.created_at, memory.id))
-    category = min((name for name in (category, *(m.category for m in members)) if name), key=CATEGORIES.index)
-    kinds = [memory.kind for memory in members if memory.category == category] or [newest.kind]
-    return Fact(
-        text=text,
-        source=_common_source([memory.source for memory in members]) or newest.source,
-        project=newest.project,
-        kind=max(kinds, key=kinds.count),
-        category=category,
-        confidence=min(memory.confidence for memory in members),
-        method="llm",
-        entities=tuple(dict.fromkeys(entity for memory in members for entity in memory.entities))[:_LABELS],
-        tags=tuple(dict.fromkeys(tag for memory in members for tag in memory.tags))[:_LABELS],
-        session=newest.session if len({memory.session for memory in members}) == 1 else "",
-        agent=newest.agent,
-        user=newest.user,
-        team=newest.team,
-        visibility=newest.visibility,
-        metadata={"consolidated_from": [memory.id for memory in members]},
-        speaker=newest.speaker,
-        created_at=newest.created_at,
-        anchors=_collect_anchors(members),
-    )
-
-
-def _common_source(sources: Sequence[str]) -> str:
-    """Return the common source of all members, or its common prefix."""
-    parts = [source.split("/") for source in sources]
-    depth = 0
-    while all(len(part) > depth and part[depth] == parts[0][depth] for part in parts):
-        depth += 1
-    return "/".join(parts[0][:depth])
-
-
-def _collect_anchors(members: Sequence[Memory]) -> tuple[Anchor, ...]:
-    """Return the anchors of all members, as the newest of them saw each."""
-    ordered = sorted(members, key=lambda memory: (memory.created_at, memory.id))
-    return tuple(
-        {(anchor.kind, anchor.name, anchor.path): anchor for memory in ordered for anchor in memory.anchors}.values()
-    )
+    return Merge(tuple(memory.id for memory in members), merge_fact(merged.text, members, merged.category), reason)
 
 
 def _to_memory(memory_id: int, fact: Fact) -> Memory:

@@ -7,6 +7,7 @@ from itertools import islice
 
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.models.memory import Delete, Memory, Scope, same_place
+from cofio.models.merge import quality_key
 from cofio.ports import MemoryReader
 
 _AT_ONCE = 2_000
@@ -47,10 +48,3 @@ def _merge_pairs(same: dict[int, dict[int, float]], memories: Mapping[int, Memor
                     Delete(other, f"says the same as memory {best.id} (cosine {cosine:.3f})", into=best.id)
                 )
     return decisions
-
-
-def quality_key(memory: Memory) -> tuple[bool, int, float, int, int]:
-    """Return the sort key by which the best of several duplicates is chosen."""
-    # Prefer pinned, often seen and recalled, confident and long memories; then the oldest, whose id may be referenced.
-    uses = memory.occurrences + memory.retrieval_count
-    return memory.pinned, uses, memory.confidence, len(memory.text), -memory.id

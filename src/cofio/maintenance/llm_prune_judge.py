@@ -31,10 +31,7 @@ SCHEMA = {
                 "type": "object",
                 "additionalProperties": False,
                 "required": ["memory", "action"],
-                "properties": {
-                    "memory": {"type": "string"},
-                    "action": {"type": "string", "enum": ["KEEP", "ARCHIVE"]},
-                },
+                "properties": {"memory": {"type": "string"}, "action": {"type": "string", "enum": ["KEEP", "ARCHIVE"]}},
             },
         }
     },

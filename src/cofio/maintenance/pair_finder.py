@@ -1,4 +1,4 @@
-"""Pairs of memories of one place: duplicates and contradictions.
+"""Pairs of memories in one scope: duplicates and contradictions.
 
     live memories ─▶ Copies, by place ─ store.neighbours ─▶ the nearest pairs ─ relation ─▶ same | against
 
@@ -30,7 +30,7 @@ _AT_ONCE = 500  # pairs
 
 
 class MemoryPair(NamedTuple):
-    """Pair of memories of one place that are duplicates or contradict each other."""
+    """Pair of memories in one scope that are duplicates or contradict each other."""
 
     newer: int
     older: int

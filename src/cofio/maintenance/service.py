@@ -18,10 +18,10 @@ from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotF
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.ingest.sanitize import redact
 from cofio.ingest.writer import Writer, check_author
-from cofio.maintenance import audit, clusters, consolidate, pair_finder, prune
+from cofio.maintenance import audit, clusters, consolidate, pair_finder, prune_unused
 from cofio.maintenance.echo_detection import boot_lines
 from cofio.maintenance.llm_merge import ModelMerger
-from cofio.maintenance.prune import PruneJudge
+from cofio.maintenance.prune_unused import PruneJudge
 from cofio.models.llm_calls import occasion
 from cofio.models.maintenance import (
     CHORES,
@@ -55,6 +55,7 @@ from cofio.models.memory import (
     same_place,
     to_utc_iso,
 )
+from cofio.models.merge import merge_fact
 from cofio.ports import LLM, Clock, Store
 from cofio.retrieval.hybrid import hits
 from cofio.retrieval.log import RetrievalLog
@@ -75,7 +76,7 @@ class MaintenanceOptions:
 
     similarity: float = 0.75  # cosine from which memories may belong together
     min_cluster: int = 3
-    prune_days: Mapping[str, int] = field(default_factory=lambda: dict(prune.DAYS))
+    prune_days: Mapping[str, int] = field(default_factory=lambda: dict(prune_unused.DAYS))
     backup: Callable[[], Mapping[str, Any]] | None = None  # returns a description of the backup
 
 
@@ -155,7 +156,7 @@ class MaintenanceService:
         self._log.flush_all()
         as_of = self._get_newest()
         with occasion("prune"):
-            plan = prune.decide(
+            plan = prune_unused.decide(
                 self._store,
                 self._clock(),
                 days=self._options.prune_days,
@@ -186,7 +187,7 @@ class MaintenanceService:
     ) -> list[Memory]:
         """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
         if view not in VIEWS:
-            raise InvalidInput(f"There is no view {view!r}.", f"There are: {', '.join(VIEWS)}.")
+            raise InvalidInput(f"There is no view {view!r}.", f"Give one of: {', '.join(VIEWS)}.")
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         before = days_before(self._clock(), check_int(days, "days", least=0, most=36_500))
         self._log.flush_all()
@@ -230,7 +231,7 @@ class MaintenanceService:
         approved_chore = _check_proposed(chore)
         approved = [_check_decision(decision, approved_chore) for decision in _check_count(decisions)]
         if check_int(as_of, "as_of", least=0) > self._get_newest():
-            raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the as_of of the plan that was shown.")
+            raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the `as_of` value of the plan.")
         self._log.flush_all()
         memories = self._get_untouched(approved, as_of, approved_chore)
         dated = [_set_as_of(_set_place(decision, memories), as_of) for decision in approved]
@@ -246,34 +247,36 @@ class MaintenanceService:
         memories = {memory.id: memory for memory in self._store.get(ids)}
         for memory_id in ids:
             if memory_id not in memories:
-                raise NotFound(f"There is no memory {memory_id}.", "It may have been purged. Look again.")
+                raise NotFound(f"There is no memory {memory_id}.", "It may have been purged. Request the plan again.")
             if memory_id in touched or not _may_go(memories[memory_id], chore):
-                raise Conflict(f"Memory {memory_id} was changed or retrieved since this was shown.", "Look again.")
+                raise Conflict(
+                    f"Memory {memory_id} was changed or retrieved since the plan was made.", "Request the plan again."
+                )
         return memories
 
     def dismiss_contradiction(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
         """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
         self._check_request(by, why)
         if len(set(ids)) != 2 or len(ids) != 2:
-            raise InvalidInput("Agreement takes exactly two memories.", "Give the ids of two different ones.")
+            raise InvalidInput("A contradiction has exactly two memories.", "Give the ids of two different ones.")
         with self._writer.lock:
             memories = {
                 memory.id: memory for memory in self._store.get([check_int(memory_id, "id") for memory_id in ids])
             }
             for memory_id in ids:
                 if memory_id not in memories:
-                    raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+                    raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
                 if memories[memory_id].archived:
                     raise Conflict(
                         f"Memory {memory_id} is archived.", "Archived memories are not part of contradictions."
                     )
             first, second = (memories[memory_id] for memory_id in ids)
             if not same_place(first, second):  # such pairs are never shown, and their viewers may differ
-                hint = "They differ in project, source, speaker or in who may see them."
-                raise InvalidInput(f"Memories {first.id}, {second.id} are in different places.", hint)
+                hint = "They differ in project, source, speaker or visibility."
+                raise InvalidInput(f"Memories {first.id} and {second.id} are not a contradiction.", hint)
             if pair_finder.is_dismissed(first, second):
                 raise Conflict(
-                    f"Memories {first.id} and {second.id} are already marked as both valid.", "Nothing to do."
+                    f"Memories {first.id} and {second.id} are already marked as both valid.", "No change is needed."
                 )
             reason = "both hold"
             edits = [
@@ -322,7 +325,7 @@ class MaintenanceService:
         """Return the newest chore runs, optionally of one chore."""
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         if chore and chore not in CHORES:
-            raise InvalidInput(f"There is no chore {chore!r}.", f"There are: {', '.join(CHORES)}.")
+            raise InvalidInput(f"There is no chore {chore!r}.", f"Give one of: {', '.join(CHORES)}.")
         return self._store.runs.newest(limit, chore)
 
     def _run(self, run: MaintenanceRun, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> MaintenancePlan:
@@ -373,11 +376,13 @@ class MaintenanceService:
     def _list_settled(self) -> set[str]:
         """Return the recently refused clusters. Once those runs are forgotten, the model is asked about them again."""
         late = self._store.runs.newest(_LATE, "consolidate")
-        return {name for run in late for name in run.told.get("settled", ())}
+        return {name for run in late for name in run.details.get("settled", ())}
 
     def _back_up(self) -> MaintenancePlan:
         if self._options.backup is None:
-            raise NotConfigured("This store has no backup of its own.", "Back up the database with its own tools.")
+            raise NotConfigured(
+                "cofio cannot back up this store.", "Use the tools of the database server, such as pg_dump."
+            )
         return MaintenancePlan(chore="backup", dry_run=False, note=str(self._options.backup().get("path", "")))
 
     def _drop_touched(self, plan: MaintenancePlan) -> MaintenancePlan:
@@ -434,14 +439,14 @@ def _check_chore(chore: str) -> Chore:
     for name in CHORES:
         if name == chore:
             return name
-    raise InvalidInput(f"There is no chore {chore!r}.", f"There are: {', '.join(CHORES)}.")
+    raise InvalidInput(f"There is no chore {chore!r}.", f"Give one of: {', '.join(CHORES)}.")
 
 
 def _check_proposed(chore: str) -> Proposed:
     for name in PROPOSED:
         if name == chore:
             return name
-    raise InvalidInput(f"{chore!r} has no decisions to approve.", f"There are: {', '.join(PROPOSED)}.")
+    raise InvalidInput(f"{chore!r} has no decisions to approve.", f"Give one of: {', '.join(PROPOSED)}.")
 
 
 def _check_count(decisions: Sequence[Decision]) -> Sequence[Decision]:
@@ -462,7 +467,7 @@ def _check_decision(decision: Decision, chore: Proposed) -> Merge | Delete:
         "prune": "Give deletions, into no other memory.",
         "contradictions": "Give deletions.",
     }
-    raise InvalidInput(f"{chore} proposes no such decision.", says[chore])
+    raise InvalidInput(f"{chore} proposes other decisions than this one.", says[chore])
 
 
 def _set_place(decision: Merge | Delete, memories: Mapping[int, Memory]) -> Merge | Delete:
@@ -470,11 +475,11 @@ def _set_place(decision: Merge | Delete, memories: Mapping[int, Memory]) -> Merg
     members = [memories[memory_id] for memory_id in _list_ids(decision)]
     if len({clusters.place_of(member) for member in members}) > 1:
         numbers = ", ".join(str(member.id) for member in members)
-        hint = "They differ in project, source, speaker or in who may see them."
-        raise InvalidInput(f"Memories {numbers} are in different places.", hint)
+        hint = "They differ in project, source, speaker or visibility."
+        raise InvalidInput(f"Memories {numbers} cannot be merged.", hint)
     if isinstance(decision, Delete):
         return decision
-    return replace(decision, fact=consolidate.fact(decision.fact.text, members))
+    return replace(decision, fact=merge_fact(decision.fact.text, members))
 
 
 def _list_ids(decision: Decision) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ class SimulatedStore:
         mine = [
             Candidate(memory_id, float(embedding @ vector))
             for memory_id, (memory, embedding) in self._new.items()
-            if _is_inside(memory, scope)
+            if scope.contains(memory)
         ]
         ranked = sorted((*self._drop_gone(stored), *mine), key=lambda candidate: (-candidate.score, candidate.id))
         return ranked[:k] + [candidate for candidate in ranked[k:] if candidate.id in also_ids]
@@ -46,7 +46,7 @@ class SimulatedStore:
         mine = [
             Candidate(memory_id, stored.ideal * sum(word in self._words[memory_id] for word in stems) / len(stems))
             for memory_id, (memory, _) in self._new.items()
-            if stems and _is_inside(memory, scope) and not self._words[memory_id].isdisjoint(stems)
+            if stems and scope.contains(memory) and not self._words[memory_id].isdisjoint(stems)
         ]
         ranked = sorted(
             (*self._drop_gone(stored.candidates), *mine), key=lambda candidate: (-candidate.score, candidate.id)
@@ -72,16 +72,3 @@ class SimulatedStore:
 
     def _drop_gone(self, candidates: Iterable[Candidate]) -> Iterable[Candidate]:
         return (candidate for candidate in candidates if candidate.id not in self._gone)
-
-
-def _is_inside(memory: Memory, scope: Scope) -> bool:
-    """Return whether a live memory is in the scope, as far as searches restrict it."""
-    prefix = scope.source_prefix.rstrip("/")
-    return (
-        all(getattr(scope, name) in (None, getattr(memory, name)) for name in ("source", "project"))
-        and (scope.visible_in is None or memory.project in (scope.visible_in, "") or memory.visibility == "global")
-        and (not prefix or memory.source == prefix or memory.source.startswith(prefix + "/"))
-        and all(getattr(scope, name) in ("", getattr(memory, name)) for name in ("category", "kind", "method", "agent"))
-        and (not scope.visibility or memory.visibility in scope.visibility)
-        and set(scope.tags) <= set(memory.tags)
-    )

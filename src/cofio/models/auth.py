@@ -58,9 +58,9 @@ class Grant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", check_text(self.name, "name", MAX_LABEL).strip())
         if not self.name:
-            raise InvalidInput("The key has no name.", "Name its holder, so that keys can be told apart.")
+            raise InvalidInput("The key has no name.", "Name it after its user, to identify it later.")
         if self.role not in ROLES:
-            raise InvalidInput(f"role is {self.role!r}.", f"It is one of: {', '.join(ROLES)}.")
+            raise InvalidInput(f"role is {self.role!r}.", f"Give one of: {', '.join(ROLES)}.")
         if self.expires_at is not None:
             object.__setattr__(self, "expires_at", to_utc_iso(self.expires_at))
         if self.role == "admin":
@@ -75,7 +75,7 @@ class Grant:
 
     def _build_viewer(self) -> Viewer:
         if not all(prefix.strip() for prefix in self.prefixes):  # ignoring it would restrict the key to nothing
-            raise InvalidInput("A source prefix is empty.", "Leave it out to allow every source.")
+            raise InvalidInput("A source prefix is empty.", "Omit it to allow every source.")
         if not (self.agent or self.user):
             raise InvalidInput("The key has no owner.", "Name its agent or user.")
         return Viewer(agent=self.agent, user=self.user, team=self.team, prefixes=self.prefixes)

@@ -44,11 +44,11 @@ def _newest(cron: str, now: datetime) -> str:
     from cronsim import CronSim, CronSimError  # loaded on demand to keep the import light
 
     if len(cron) > _LONGEST or len(cron.split()) != 5:
-        raise Misconfigured(f"{cron[:_LONGEST]!r} does not have the five fields of a schedule.", _HINT)
+        raise Misconfigured(f"{cron[:_LONGEST]!r} does not have the five fields of a cron expression.", _HINT)
     just_after = now.replace(microsecond=0) + timedelta(seconds=1)  # include a slot that is exactly now
     try:
         return to_utc_iso(next(CronSim(cron, just_after, reverse=True)))
     except (CronSimError, ValueError) as error:
         raise Misconfigured(f"{cron!r} is not a valid schedule: {error}.", _HINT) from error
     except (StopIteration, OverflowError) as error:
-        raise Misconfigured(f"{cron!r} is a schedule that never fires.", _HINT) from error
+        raise Misconfigured(f"The schedule {cron!r} never matches a time.", _HINT) from error

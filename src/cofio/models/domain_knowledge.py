@@ -184,7 +184,7 @@ class Correlation(Claim):
         _set_choice(self, "relation", RELATIONS)
         check_bool(self.inverse, "inverse")
         if fold(self.source_a) == fold(self.source_b):
-            raise InvalidInput(f"Both sides are {self.source_a!r}.", "Name two different things that are correlated.")
+            raise InvalidInput(f"source_a and source_b are both {self.source_a!r}.", "Name two different sources.")
         first, second = self.source_a, self.source_b
         if self.relation == "with":  # symmetric: the order does not matter
             first, second = sorted((first, second), key=fold)
@@ -284,9 +284,11 @@ class Feedback(Knowledge):
         _fill(self, "note", check_text(self.note, "note", MAX_SAID).strip())
         check_bool(self.processed, "processed")
         if isinstance(self.about, str) or not isinstance(self.about, list | tuple):
-            raise InvalidInput("about is not a list.", "Name the claims that it judges: thresholds/aapl.volume.above.")
+            raise InvalidInput(
+                "about is not a list.", "Give a list of row references, such as thresholds/aapl.volume.above."
+            )
         if len(self.about) > MAX_JUDGED:
-            raise InvalidInput(f"about names {len(self.about)} claims.", f"At most {MAX_JUDGED} are allowed.")
+            raise InvalidInput(f"about has {len(self.about)} entries.", f"At most {MAX_JUDGED} are allowed.")
         _fill(self, "about", tuple(dict.fromkeys("/".join(parse_ref(ref)) for ref in self.about)))
         self._set_id(self.anomaly)
 
@@ -309,7 +311,7 @@ def make_row(table: str, values: Mapping[str, Any]) -> Knowledge:
     kind = KNOWLEDGE[check_table(table)]
     names = [f.name for f in fields(kind)]
     if unknown := sorted(values.keys() - set(names)):
-        raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(names)}.")
+        raise InvalidInput(f"{table} have no field {', '.join(unknown)}.", f"Fields: {', '.join(names)}.")
     try:
         return kind(**values)
     except TypeError as error:
@@ -326,7 +328,7 @@ def row_from_dict(table: str, plain: Mapping[str, Any]) -> Knowledge:
 def check_table(table: str) -> Table:
     """Return the table name if it is valid."""
     if table not in TABLES:
-        raise InvalidInput(f"There is no table {table!r}.", f"It is one of: {', '.join(TABLES)}.")
+        raise InvalidInput(f"There is no table {table!r}.", f"Give one of: {', '.join(TABLES)}.")
     return table
 
 
@@ -335,7 +337,7 @@ def parse_ref(ref: str) -> tuple[Table, str]:
     table, _, name = ref.partition("/") if isinstance(ref, str) else ("", "", "")
     if table not in CLAIMS or not _ID.fullmatch(name):
         hint = f"Name it as table/id, such as thresholds/aapl.volume.above; the tables are {', '.join(CLAIMS)}."
-        raise InvalidInput(f"{ref!r} names no claim.", hint)
+        raise InvalidInput(f"{ref!r} is not a reference to a row.", hint)
     return check_table(table), name
 
 
@@ -538,7 +540,7 @@ def as_quantity(text: str) -> tuple[float, str]:
     sign, money, digits, power, gap, suffix = (group or "" for group in match.groups())
     if suffix in ("m", "b") or (gap and not money and suffix in ("K", "B", "T")):
         hint = f"Write {suffix.upper()} directly after the number for the scale, or give the unit separately."
-        raise InvalidInput(f"{text!r} is ambiguous: a scale or a unit.", hint)
+        raise InvalidInput(f"{text!r} is ambiguous: its ending can be a scale or a unit.", hint)
     scale = _SCALES.get(suffix) or _SCALES.get(suffix.lower() if len(suffix) > 1 else "", 0)
     literal = f"{sign.replace('−', '-')}{digits.replace(',', '')}e{int(power or 0) + scale}"
     unit = _SPELLED.get(suffix.lower(), suffix)
@@ -608,7 +610,7 @@ def _set_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
     raw = getattr(value, name)
     text = raw.strip().lower().replace(" ", "_") if isinstance(raw, str) else raw
     if text not in choices:
-        raise InvalidInput(f"{name} is {raw!r}.", f"It is one of: {', '.join(choices)}.")
+        raise InvalidInput(f"{name} is {raw!r}.", f"Give one of: {', '.join(choices)}.")
     _fill(value, name, text)
 
 

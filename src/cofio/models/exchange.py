@@ -85,7 +85,7 @@ class Exchange:
         for name in ("source", "project", "context", "client", "session", "turn", "agent", "user", "team"):
             object.__setattr__(self, name, check_text(getattr(self, name), name, MAX_LABEL).strip())
         if self.visibility not in VISIBILITIES:
-            raise InvalidInput(f"visibility is {self.visibility!r}.", f"It is one of: {', '.join(VISIBILITIES)}.")
+            raise InvalidInput(f"visibility is {self.visibility!r}.", f"Give one of: {', '.join(VISIBILITIES)}.")
         if self.at:
             object.__setattr__(self, "at", to_utc_iso(self.at))
 

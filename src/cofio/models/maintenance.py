@@ -71,12 +71,12 @@ class MaintenanceRun:
     started_at: str
     finished_at: str | None = None
     outcome: Outcome = "running"
-    told: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
     changeset: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         names = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome", "changeset")
-        return {**{name: getattr(self, name) for name in names}, "told": dict(self.told)}
+        return {**{name: getattr(self, name) for name in names}, "details": dict(self.details)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
-    """Two memories of one place that contradict each other, with the reason."""
+    """Two memories in one scope that contradict each other, with the reason."""
 
     newer: Memory
     older: Memory

@@ -104,11 +104,11 @@ def check_text(value: Any, name: str, limit: int) -> str:
     if len(value) > limit:
         raise TooLarge(f"{name} has {len(value):,} characters.", f"At most {limit:,} are allowed.")
     if "\x00" in value:
-        raise InvalidInput(f"{name} holds a NUL character.", "Remove it; a memory is plain text.")
+        raise InvalidInput(f"{name} contains a NUL character.", "Remove it; a memory is plain text.")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput(f"{name} holds half of a surrogate pair.", "Send well-formed Unicode.") from error
+        raise InvalidInput(f"{name} contains an unpaired surrogate.", "Send valid Unicode.") from error
     return value
 
 
@@ -135,7 +135,7 @@ def _check_metadata(value: Any) -> dict[str, Any]:
         raise InvalidInput("metadata cannot be written as JSON.", "Use texts, numbers, lists and objects.") from error
     check_text(encoded, "metadata", MAX_METADATA)
     if "\\u0000" in encoded:
-        raise InvalidInput("metadata holds a NUL character.", "Remove it; metadata is plain JSON.")
+        raise InvalidInput("metadata contains a NUL character.", "Remove it; metadata is plain JSON.")
     if any(not isinstance(key, str) for key in metadata):
         raise InvalidInput("metadata has a key that is not text.", "Give an object with text keys.")
     decoded: dict[str, Any] = json.loads(encoded)  # as it will be read back: tuples become lists, inner keys strings
@@ -149,7 +149,7 @@ def _deeper_than(levels: int, value: Any) -> bool:
 
 def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
     if value not in choices:
-        raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(choices)}.")
+        raise InvalidInput(f"{name} is {value!r}.", f"Give one of: {', '.join(choices)}.")
 
 
 def check_int(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 63) - 1) -> int:
@@ -203,7 +203,7 @@ def _check_anchors(values: Any) -> tuple[Anchor, ...]:
         anchors = [{name: value[name] if isinstance(value, Mapping) else getattr(value, name) for name in names}
                  for value in values]  # fmt: skip
     except (KeyError, AttributeError) as error:
-        raise InvalidInput(f"An anchor lacks {error.args[0]}.", f"It has: {', '.join(names)}.") from error
+        raise InvalidInput(f"An anchor has no {error.args[0]}.", f"Fields: {', '.join(names)}.") from error
     return tuple(
         Anchor(**{name: check_text(anchor[name], name, 4 * MAX_LABEL) for name in names}) for anchor in anchors
     )
@@ -747,6 +747,30 @@ class Scope:
         """Return whether it filters at all, apart from archived memories."""
         return self not in _EVERYTHING
 
+    def contains(self, memory: Memory) -> bool:
+        """Return whether a memory passes this filter."""
+        prefix = self.source_prefix.rstrip("/")
+        exact = all(
+            getattr(self, name) in (None, getattr(memory, name)) for name in ("source", "project", "user", "team")
+        )
+        labels = all(
+            getattr(self, name) in ("", getattr(memory, name))
+            for name in ("category", "kind", "method", "session", "agent")
+        )
+        return (
+            (self.include_archived or not memory.archived)
+            and exact
+            and labels
+            and (self.viewer is None or self.viewer.sees(memory))
+            and (self.visible_in is None or memory.project in (self.visible_in, "") or memory.visibility == "global")
+            and (not prefix or f"{memory.source}/".startswith(prefix + "/"))
+            and set(self.tags) <= set(memory.tags)
+            and (not self.visibility or memory.visibility in self.visibility)
+            and (not self.since or memory.created_at >= self.since)
+            and (not self.until or memory.created_at <= self.until)
+            and self.pinned in (None, memory.pinned)
+        )
+
 
 _EVERYTHING = (Scope(), Scope(include_archived=True))
 
@@ -783,7 +807,7 @@ class Query:
         if not self.text.strip():
             raise InvalidInput("The query is empty.", "Describe what to look for.")
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_HITS:
-            raise InvalidInput(f"k is {self.k!r}.", f"Ask for 1 to {MAX_HITS} hits.")
+            raise InvalidInput(f"k is {self.k!r}.", f"Give a number from 1 to {MAX_HITS}.")
         check_int(self.skip, "skip", least=0, most=MAX_HITS)
         if not isinstance(self.scope, Scope):
             raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
@@ -838,7 +862,7 @@ class Briefing:
     """
 
     text: str = ""
-    given: Mapping[int, str] = field(default_factory=dict)
+    injected: Mapping[int, str] = field(default_factory=dict)
     tokens: int = 0
     exact: tuple[str, ...] = ()
 
@@ -848,7 +872,7 @@ class Briefing:
     @property
     def ids(self) -> tuple[int, ...]:
         """Return the ids of the memories in it."""
-        return tuple(memory_id for memory_id in self.given if memory_id > 0)
+        return tuple(memory_id for memory_id in self.injected if memory_id > 0)
 
 
 class Candidate(NamedTuple):
@@ -996,4 +1020,6 @@ def known_fields(values: Mapping[str, Any], kind: type[Fact] | type[Query] | typ
     """Raise InvalidInput for names that are not fields of the type."""
     unknown = sorted(values.keys() - kind.__dataclass_fields__.keys())
     if unknown:
-        raise InvalidInput(f"A {name} has no {', '.join(unknown)}.", f"It has: {', '.join(kind.__dataclass_fields__)}.")
+        raise InvalidInput(
+            f"A {name} has no field {', '.join(unknown)}.", f"Fields: {', '.join(kind.__dataclass_fields__)}."
+        )

@@ -17,9 +17,10 @@ from cofio.models.episodes import Episode, base_turn, shortened, shown_client
 from cofio.models.exchange import COMPACT_SUMMARY
 from cofio.models.memory import Change, Viewer
 from cofio.text import lazy_re
-from cofio.text.briefing import estimate_tokens
+from cofio.text.briefing import RemainingSpace, build_section, estimate_tokens
 
 RESUME_TOKENS = 1_200  # maximum of a resume report
+_LONGEST_TOKEN = 1_000  # characters
 RESUMED = 3  # sessions in a resume report
 TURN_CHARACTERS = 2_000  # of a prompt or an answer in a session's details
 _PROMPT, _ANSWER, _SUMMARY, _FACT, _POINT = 300, 500, 1_800, 240, 200  # characters in a report
@@ -420,10 +421,9 @@ def _get_last_sentence(text: str) -> str:
 
 
 def _truncate(lines: list[str], most: int) -> str:
-    """Join the lines, dropping the last ones beyond the token limit."""
-    while len(lines) > 1 and estimate_tokens("\n".join(lines)) > most:
-        lines.pop()
-    text = "\n".join(lines)
+    """Join the first lines that fit into the token limit; a first line that does not fit is shortened."""
+    room = RemainingSpace(tokens=most, characters=most * _LONGEST_TOKEN)
+    text = build_section("", [lines[0], *(f"\n{line}" for line in lines[1:])], room)[0] or lines[0]
     while text and estimate_tokens(text) > most:
         text = text[: len(text) * 3 // 4]
     return text

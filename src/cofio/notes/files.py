@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cofio.errors import InvalidInput, NotFound, StoreError
+from cofio.models.markdown_notes import Stamp
 from cofio.models.memory import MAX_LABEL
-from cofio.models.notes import Stamp
 
 BIGGEST = 1 << 20  # bytes; larger files are not read as notes
 _ENDING = ".md"
@@ -54,9 +54,9 @@ def resolve_folder(folder: Path | str) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(f"{requested} cannot be read.", "Give the path of a folder.") from error
     if not path.is_dir():
-        raise InvalidInput(f"{requested} is not a folder.", "Give the folder that the notes are in.")
+        raise InvalidInput(f"{requested} is not a folder.", "Give the folder that contains the notes.")
     if path == Path(path.anchor):
-        raise InvalidInput(f"{requested} is the root of the file system.", "Give the folder that the notes are in.")
+        raise InvalidInput(f"{requested} is the root of the file system.", "Give the folder that contains the notes.")
     if not _fits(str(path)):
         raise InvalidInput(f"The path of {requested} is not valid UTF-8.", "Rename the folder.")
     return path

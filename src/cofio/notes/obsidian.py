@@ -36,11 +36,11 @@ class Note(NamedTuple):
     updated: str = ""  # `updated_at` of the memory at export
 
     @property
-    def says(self) -> str:
+    def text_digest(self) -> str:
         return digest(self.text)
 
     @property
-    def about(self) -> str:
+    def fields_digest(self) -> str:
         return digest(json.dumps([self.tags, self.pinned], ensure_ascii=False))
 
 

@@ -57,25 +57,31 @@ class Section:
     category: str = ""
     created_at: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)  # front matter without a meaning to cofio
-    brings: tuple[str, ...] = ("tags", "entities", "context", "kind", "category")  # fields that the page defines
+    defined_fields: tuple[str, ...] = (
+        "tags",
+        "entities",
+        "context",
+        "kind",
+        "category",
+    )  # fields that the page defines
 
     @property
-    def says(self) -> str:
+    def text_digest(self) -> str:
         """Return a digest of the text."""
         return digest(self.text)
 
     @property
-    def under(self) -> str:
+    def heading_digest(self) -> str:
         """Return a digest of the heading path, or ""; lets records of reads hold no text."""
         return digest(self.heading) if self.heading else ""
 
     @property
-    def about(self) -> str:
+    def fields_digest(self) -> str:
         """Return a digest of the other fields."""
         fields = [self.tags, self.entities, self.context, self.kind, self.category, dict(self.fields)]
         return digest(json.dumps(fields, ensure_ascii=False, sort_keys=True))
 
-    def noted(self, path: str) -> dict[str, Any]:
+    def to_metadata(self, path: str) -> dict[str, Any]:
         """Return its metadata: location, and fields of its page."""
         names = {"fields": sorted(self.fields)} if self.fields else {}
         return {**self.fields, "note": {"path": path, "heading": self.heading, **names}}
@@ -112,7 +118,7 @@ def _parse_flushed(head: re.Match[str], summary: str) -> list[Section]:
         at = to_utc_iso(datetime.strptime(head.group(1), "%Y-%m-%d-%H").replace(tzinfo=UTC))
     except ValueError:
         at = ""
-    return [Section(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at, brings=("tags",))]
+    return [Section(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at, defined_fields=("tags",))]
 
 
 # ── fields of the page ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,6 +22,7 @@ from typing import Any
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError
 from cofio.ingest import sanitize
 from cofio.ingest.writer import Writer
+from cofio.models.markdown_notes import FiledPart, FileState, IndexResult, NotesFolder, Stamp, VaultExportResult
 from cofio.models.memory import (
     Add,
     Change,
@@ -37,7 +38,6 @@ from cofio.models.memory import (
     as_scope,
     check_bool,
 )
-from cofio.models.notes import FiledPart, FileState, IndexResult, NotesFolder, Stamp, VaultExportResult
 from cofio.notes import files, obsidian, paths, sections, sync
 from cofio.notes.obsidian import Note
 from cofio.notes.paths import FolderPath
@@ -91,7 +91,7 @@ class NotesService:
             except (OSError, CofioError) as error:
                 self._writer.revert(done, by=by, why="its note could not be written")
                 if isinstance(error, FileExistsError):
-                    raise StoreError(f"The file {name} already exists.", "Try again for another name.") from error
+                    raise StoreError(f"The file {name} already exists.", "Try again: the next name differs.") from error
                 raise
         with suppress(OSError, StoreError):  # both exist; the next read of the folder matches them
             self._record(place, name, page.encode(), done.changes[0].memory_id)
@@ -166,7 +166,7 @@ class NotesService:
 
     def _folder(self) -> Path:
         if self._options.folder is None:
-            raise NotConfigured("No notes folder is configured.", "Give a Keeper a Notebook, or set COFIO_NOTES.")
+            raise NotConfigured("No notes folder is configured.", "Set COFIO_NOTES, or open the store with `notes`.")
         return self._options.folder
 
     def _label_folder(self, path: Path, label: str) -> FolderPath:
@@ -213,7 +213,9 @@ class NotesService:
 def _make_fact(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:
     """Return the fact of a flushed note. Raise InvalidInput for content that could not be read back from the file."""
     if "source" in about or "tags" in about:
-        raise InvalidInput("A note's source is its file.", "Omit the source, and pass tags as a separate list.")
+        raise InvalidInput(
+            "The source of a note is its file and cannot be set.", "Omit the source, and pass tags as a separate list."
+        )
     fact = as_fact(summary, {**about, "tags": tags, "source": source})
     if bad := next((tag for tag in fact.tags if "," in tag or "\n" in tag or "\r" in tag), None):
         raise InvalidInput(f"The tag {bad!r} contains a comma or a line break.", "Split it into several tags.")
@@ -385,11 +387,11 @@ class _FolderSync:
         spare = self._find_spare(page, pairs, owners)
         results: list[_SectionResult] = []
         for pair in pairs:
-            if isinstance(pair.said, Note):
-                memory = memories.get(pair.said.memory)
-                verdict = SyncVerdict(sync.for_note(pair, memory), pair.said.memory)
+            if isinstance(pair.content, Note):
+                memory = memories.get(pair.content.memory)
+                verdict = SyncVerdict(sync.for_note(pair, memory), pair.content.memory)
             else:
-                verdict = self._decide_part(pair, self._to_fact(pair.said, page.path), memories, spare, owners)
+                verdict = self._decide_part(pair, self._to_fact(pair.content, page.path), memories, spare, owners)
             results.append(_SectionResult(pair, verdict, verdict.memory or 0))
         return results
 
@@ -402,20 +404,23 @@ class _FolderSync:
         owners: dict[int, int],
     ) -> SyncVerdict:
         old = pair.old
-        if old and owners[old.memory] > 1 and pair.said.says != old.says:  # another part still has this text
+        if (
+            old and owners[old.memory] > 1 and pair.content.text_digest != old.text_digest
+        ):  # another part still has this text
             owners[old.memory] -= 1
             old = None
         if old is None:
             matches = spare.get(fingerprint(fact.text))
-            assert isinstance(pair.said, Section)
-            return sync.decide_found_again(pair.said, fact, matches.pop()) if matches else sync.new_section(fact)
+            assert isinstance(pair.content, Section)
+            return sync.decide_found_again(pair.content, fact, matches.pop()) if matches else sync.new_section(fact)
         memory = memories.get(old.memory)
         heir = self._find_heir(memory) if memory and memory.archived else None
         return sync.decide_section(pair, fact, memory, heir)
 
     def _load_memories(self, pairs: Sequence[SectionPair]) -> dict[int, Memory]:
         ids = [
-            pair.said.memory if isinstance(pair.said, Note) else pair.old.memory if pair.old else 0 for pair in pairs
+            pair.content.memory if isinstance(pair.content, Note) else pair.old.memory if pair.old else 0
+            for pair in pairs
         ]
         return {memory.id: memory for memory in self._store.get([memory_id for memory_id in ids if memory_id])}
 
@@ -426,7 +431,7 @@ class _FolderSync:
 
         They remain if a read died before it was recorded, or if the file was missing for a while.
         """
-        if all(isinstance(pair.said, Note) or pair.old for pair in pairs):
+        if all(isinstance(pair.content, Note) or pair.old for pair in pairs):
             return {}
         scope = Scope(source=self._place.source(page.path), include_archived=True)
         by_fingerprint: dict[int, list[Memory]] = {}
@@ -457,7 +462,7 @@ class _FolderSync:
             entities=tuple(map(sanitize.redact, part.entities)),
             tags=tuple(map(sanitize.redact, part.tags)),
             context=sanitize.redact(part.context),
-            metadata=_redact(part.noted(path)),
+            metadata=_redact(part.to_metadata(path)),
             created_at=part.created_at,
         )
 
@@ -665,7 +670,7 @@ class _VaultWriter:
 
     def _record(self, path: str, content: bytes, memory: Memory) -> None:
         note = obsidian.unchanged_note(memory)
-        part = FiledPart(memory.id, "", note.says, note.about, exported=True)
+        part = FiledPart(memory.id, "", note.text_digest, note.fields_digest, exported=True)
         stamp = _read_stamp(self._place.path / path)
         self._noted.append(
             FileState(path=path, hash=files.hash_of(content), size=stamp.size, modified=stamp.modified, parts=(part,))

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput
+from cofio.models.markdown_notes import FiledPart, FileState, Stamp
 from cofio.models.memory import Add, Decision, Edit, Fact, Memory, Restore, Update, apply_edit
-from cofio.models.notes import FiledPart, FileState, Stamp
 from cofio.notes import obsidian
 from cofio.notes.obsidian import Note
 from cofio.notes.sections import Section
@@ -38,7 +38,7 @@ class FilePage(NamedTuple):
 class SectionPair:
     """Part of a page, and its version as last read."""
 
-    said: Section | Note
+    content: Section | Note
     old: FiledPart | None = None
     moved: bool = False  # it was in another file
 
@@ -75,7 +75,9 @@ def match_sections(pages: Sequence[FilePage], filed: Mapping[str, FileState], go
     exported = {old.memory for path in filed.keys() - touched for old in filed[path].parts if old.exported}
     matches = MatchedSections({page.path: [SectionPair(part) for part in page.parts] for page in pages})
     free = _claim_notes(pages, matches, free, exported)
-    loose = [(path, pair) for path, pairs in matches.pairs.items() for pair in pairs if isinstance(pair.said, Section)]
+    loose = [
+        (path, pair) for path, pairs in matches.pairs.items() for pair in pairs if isinstance(pair.content, Section)
+    ]
     heirs: dict[str, Counter[str]] = defaultdict(Counter)
     for by in _BY:
         loose, free = _pair_sections(loose, free, by, heirs)
@@ -115,12 +117,12 @@ def _pair_sections(
     """Pair parts with equal keys, in order; return the parts and previous parts that remain unmatched."""
     by_key: dict[Any, list[RemovedSection]] = defaultdict(list)
     for section in reversed(free):
-        by_key[by(section.path, section.old.heading, section.old.says)].append(section)
+        by_key[by(section.path, section.old.heading, section.old.text_digest)].append(section)
     unmatched: list[tuple[str, SectionPair]] = []
     used: set[int] = set()
     for path, pair in loose:
-        assert isinstance(pair.said, Section)
-        candidates = by_key.get(by(path, pair.said.under, pair.said.says))
+        assert isinstance(pair.content, Section)
+        candidates = by_key.get(by(path, pair.content.heading_digest, pair.content.text_digest))
         if not candidates:
             unmatched.append((path, pair))
             continue
@@ -147,19 +149,19 @@ def decide_section(pair: SectionPair, fact: Fact, memory: Memory | None, heir: M
     `memory` is its memory, None if that was undone or erased; `heir` is the live memory that replaced it by a
     correction.
     """
-    part, old = pair.said, pair.old
+    part, old = pair.content, pair.old
     assert isinstance(part, Section)
     assert old is not None
-    words, about = part.says != old.says, part.about != old.about or pair.moved
+    words, about = part.text_digest != old.text_digest, part.fields_digest != old.fields_digest or pair.moved
     if memory is None:
         return new_section(fact) if words else SyncVerdict([], old.memory)
     if not memory.archived:
-        return SyncVerdict(bring_up_to_date(memory, fact, part.brings, words=words, about=about), memory.id)
+        return SyncVerdict(bring_up_to_date(memory, fact, part.defined_fields, words=words, about=about), memory.id)
     if not words:
         return SyncVerdict([], memory.id)
     if heir is not None:
         return SyncVerdict([Update(heir.id, fact, "its note was edited")], None)
-    now = bring_up_to_date(memory, fact, part.brings, words=True, about=True)
+    now = bring_up_to_date(memory, fact, part.defined_fields, words=True, about=True)
     return SyncVerdict([Restore(memory.id, "its note was edited"), *now], memory.id)
 
 
@@ -171,17 +173,19 @@ def new_section(fact: Fact) -> SyncVerdict:
 def decide_found_again(part: Section, fact: Fact, memory: Memory) -> SyncVerdict:
     """Return decisions for a part that matches an existing memory of its file for which no read is recorded."""
     back: list[Decision] = [Restore(memory.id, "its note is back")] if memory.archived else []
-    return SyncVerdict([*back, *bring_up_to_date(memory, fact, part.brings, words=True, about=True)], memory.id)
+    return SyncVerdict([*back, *bring_up_to_date(memory, fact, part.defined_fields, words=True, about=True)], memory.id)
 
 
-def bring_up_to_date(memory: Memory, fact: Fact, brings: Sequence[str], *, words: bool, about: bool) -> list[Decision]:
+def bring_up_to_date(
+    memory: Memory, fact: Fact, defined_fields: Sequence[str], *, words: bool, about: bool
+) -> list[Decision]:
     """Return the edit that makes the memory match the fact; empty if it already does.
 
-    Besides the text, only fields that the page `brings` and its location are taken from the fact.
+    Besides the text, only `defined_fields` of the page and its location are taken from the fact.
     """
     fields: dict[str, Any] = {"text": fact.text} if words else {}
     if about:
-        fields |= {name: getattr(fact, name) for name in ("source", *brings)}
+        fields |= {name: getattr(fact, name) for name in ("source", *defined_fields)}
         fields["metadata"] = _merge_metadata(memory, fact)
     changes = {name: value for name, value in fields.items() if getattr(memory, name) != value}
     if "kind" in changes:
@@ -202,13 +206,13 @@ def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
 
     Raise InvalidInput if the memory has changed since the export, or the edit is invalid.
     """
-    note, old = pair.said, pair.old
+    note, old = pair.content, pair.old
     assert isinstance(note, Note)
     if memory is None:
         return []  # erased or undone: an old note does not restore it
     before = obsidian.unchanged_note(memory)
-    filed = old or FiledPart(memory.id, "", before.says, before.about)
-    words, about = note.says != filed.says, note.about != filed.about
+    filed = old or FiledPart(memory.id, "", before.text_digest, before.fields_digest)
+    words, about = note.text_digest != filed.text_digest, note.fields_digest != filed.fields_digest
     if not words and (not about or memory.archived):
         return []
     if old is None and (memory.archived or _is_older(note, memory)):
@@ -229,14 +233,14 @@ def _is_older(note: Note, memory: Memory) -> bool:
 
 def file_state(page: FilePage, pairs: Sequence[SectionPair], memories: Sequence[int]) -> FileState:
     """Return the record of a page as read, with the memories of its parts."""
-    parts = tuple(_to_filed_part(pair.said, memory) for pair, memory in zip(pairs, memories, strict=True))
+    parts = tuple(_to_filed_part(pair.content, memory) for pair, memory in zip(pairs, memories, strict=True))
     return FileState(path=page.path, hash=page.hash, size=page.stamp.size, modified=page.stamp.modified, parts=parts)
 
 
 def _to_filed_part(section: Section | Note, memory: int) -> FiledPart:
     if isinstance(section, Note):
-        return FiledPart(memory, "", section.says, section.about, exported=True)
-    return FiledPart(memory, section.under, section.says, section.about)
+        return FiledPart(memory, "", section.text_digest, section.fields_digest, exported=True)
+    return FiledPart(memory, section.heading_digest, section.text_digest, section.fields_digest)
 
 
 def with_stamp(old: FileState, stamp: Stamp) -> FileState:
@@ -254,7 +258,7 @@ def count_sections(
 
 def _memory_ids(pairs: Mapping[str, Sequence[SectionPair]]) -> Iterator[int]:
     for pair in (section_pair for page in pairs.values() for section_pair in page):
-        if isinstance(pair.said, Note):
-            yield pair.said.memory
+        if isinstance(pair.content, Note):
+            yield pair.content.memory
         elif pair.old:
             yield pair.old.memory

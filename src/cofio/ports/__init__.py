@@ -7,6 +7,19 @@ applied in one place above it.
 """
 
 from cofio.ports.access import Keys
+from cofio.ports.ai_models import (
+    LLM,
+    Completion,
+    Embedder,
+    Health,
+    Judge,
+    LateInteractionModel,
+    Probeable,
+    Profile,
+    Relation,
+    Span,
+    Stoppable,
+)
 from cofio.ports.episodes import EpisodeIndex
 from cofio.ports.inbox import Inbox
 from cofio.ports.knowledge import KnowledgeTables
@@ -21,19 +34,6 @@ from cofio.ports.memories import (
     RecallLog,
     Settles,
     TokenEmbeddings,
-)
-from cofio.ports.models import (
-    LLM,
-    Completion,
-    Embedder,
-    Health,
-    Judge,
-    LateInteractionModel,
-    Probeable,
-    Profile,
-    Relation,
-    Span,
-    Stoppable,
 )
 from cofio.ports.store import Store
 from cofio.ports.values import Clock, Matrix, Vector

@@ -38,10 +38,10 @@ class Keys(Protocol):
         Raise Conflict if another unrevoked key has its name.
         """
 
-    def log(self, deeds: Sequence[AuditEntry]) -> None:
+    def log(self, entries: Sequence[AuditEntry]) -> None:
         """Append these entries to the audit log."""
 
-    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
+    def audit_entries(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         """Return the newest audit log entries with an id below `after`, of one key if given."""
 
     def forget(self, before: str) -> int:

@@ -61,7 +61,7 @@ class EpisodeIndex(Protocol):
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
         """Return the changesets that the newest captures of a session led to, oldest first."""
 
-    def given(self, session: AgentSession) -> list[int]:
+    def injected(self, session: AgentSession) -> list[int]:
         """Return the memories recorded as given to a session, oldest first.
 
         Return none if another owner has a session of this id with the client, because the records do not tell them

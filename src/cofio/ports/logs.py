@@ -7,8 +7,8 @@ from typing import Protocol
 
 from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
 from cofio.models.llm_calls import CallOrigin, DaySum, Limits, LLMCall, LLMSpending, Outcome
+from cofio.models.markdown_notes import FileState
 from cofio.models.memory import Scope
-from cofio.models.notes import FileState
 
 
 class LLMCalls(Protocol):

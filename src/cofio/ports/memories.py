@@ -179,14 +179,14 @@ class RecallLog(Protocol):
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         """Log these retrievals and update the memories' retrieval counts."""
 
-    def given(self, client: str, session: str) -> dict[int, str]:
+    def injected(self, client: str, session: str) -> dict[int, str]:
         """Return the memories that were given to this session, each with the digest of its text at that time."""
 
-    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+    def mark_injected(self, client: str, session: str, injected: Mapping[int, str]) -> None:
         """Record that the session was given these memories; memories that no longer exist are skipped."""
 
-    def forget_given(self, client: str, session: str) -> None:
+    def clear_injected(self, client: str, session: str) -> None:
         """Delete the record of memories given to the session: they are no longer in the agent's context."""
 
-    def forget_given_before(self, before: str) -> int:
+    def forget_injected_before(self, before: str) -> int:
         """Delete such records of any session from before this time; return how many memories."""

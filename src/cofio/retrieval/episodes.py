@@ -116,8 +116,8 @@ class EpisodeService:
         return self._index.forget(to_utc_iso(before), size)
 
 
-def _limit_batch(most: int | None, done: int) -> int:
-    return _BATCH if most is None else min(_BATCH, most - done)
+def _limit_batch(most: int | None, count: int) -> int:
+    return _BATCH if most is None else min(_BATCH, most - count)
 
 
 def _not_found(episode_id: int) -> NotFound:

@@ -59,7 +59,7 @@ LOOKED_THROUGH = 100  # newest memories of each group that are considered at the
 #: Function that returns the freshness of a memory.
 Fresh = Callable[[Memory], FreshnessResult]
 #: A memory and its freshness.
-Looked: TypeAlias = tuple[Memory, FreshnessResult]
+CheckedMemory: TypeAlias = tuple[Memory, FreshnessResult]
 _GONE = "vanished"
 
 _WHOLE = 150  # tokens of a prompt that is embedded as a whole (20 ms)
@@ -169,9 +169,9 @@ def distinct(hits: Iterable[Hit], most: int) -> list[Hit]:
     return list(by_digest.values())[:most]
 
 
-def not_yet_given(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
+def not_yet_injected(memories: Iterable[Memory], injected: Mapping[int, str]) -> list[Memory]:
     """Return memories with distinct texts that the session was not given. An edited memory counts as new."""
-    digests = set(given.values())
+    digests = set(injected.values())
     fresh: dict[str, Memory] = {}
     for memory in memories:
         if (words := digest(memory.text)) not in digests:
@@ -185,7 +185,9 @@ def start_rule(tokens: int, now: str, most: int | None = None) -> StartRule:
     return StartRule(tokens, now[:10], until.isoformat(), most)
 
 
-def at_start(store: MemoryQueries, project: str, rule: StartRule, fresh: Fresh = undecided_relevance) -> list[Looked]:
+def at_start(
+    store: MemoryQueries, project: str, rule: StartRule, fresh: Fresh = undecided_relevance
+) -> list[CheckedMemory]:
     """Return the memories for the start of a session in order, without those whose subject has vanished.
 
     Memories already given are included: a resumed session has them and must not receive others instead.
@@ -196,14 +198,14 @@ def at_start(store: MemoryQueries, project: str, rule: StartRule, fresh: Fresh =
         for memory in store.newest(Scope(visible_in=project, **group), LOOKED_THROUGH)
     }
 
-    looked: dict[int, Looked] = {}
+    checked: dict[int, CheckedMemory] = {}
 
     def finish(entry: BriefingEntry) -> BriefingLine | None:
-        memory, freshly = looked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
-        return None if freshly.state == _GONE else _build_line(memory, freshly)
+        memory, freshness = checked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
+        return None if freshness.state == _GONE else _build_line(memory, freshness)
 
     lines = select_start([_build_entry(memory) for memory in memories.values()], project, rule, finish)
-    return [looked[line.id] for line in lines]
+    return [checked[line.id] for line in lines]
 
 
 def _build_entry(memory: Memory) -> BriefingEntry:
@@ -212,7 +214,7 @@ def _build_entry(memory: Memory) -> BriefingEntry:
 
 
 def new_exact_lines(
-    lines: Sequence[tuple[BriefingLine, int | None]], given: Mapping[int, str]
+    lines: Sequence[tuple[BriefingLine, int | None]], injected: Mapping[int, str]
 ) -> tuple[list[BriefingLine], set[int]]:
     """Select domain knowledge lines that are new to the session, and the memories that these or earlier lines cover.
 
@@ -222,7 +224,7 @@ def new_exact_lines(
     selected: list[BriefingLine] = []
     covered: set[int] = set()
     for line, memory in lines:
-        new = is_new(line, given) and (bool(line.note) or memory not in given)
+        new = is_new(line, injected) and (bool(line.note) or memory not in injected)
         if new and len(selected) == EXACTLY:
             continue
         if new:
@@ -232,16 +234,18 @@ def new_exact_lines(
     return selected, covered
 
 
-def build_briefing(memories: Sequence[Looked], heading: str, *, exactly: Sequence[BriefingLine] = ()) -> Briefing:
+def build_briefing(
+    memories: Sequence[CheckedMemory], heading: str, *, exactly: Sequence[BriefingLine] = ()
+) -> Briefing:
     """Render the block: domain knowledge, then these memories in order, with their freshness."""
-    text, ids = build_block([_build_line(memory, freshly) for memory, freshly in memories], heading, exactly)
+    text, ids = build_block([_build_line(memory, freshness) for memory, freshness in memories], heading, exactly)
     digests = {memory.id: digest(memory.text) for memory, _ in memories}
     digests.update((line.id, exact_digest(line)) for line in exactly)
     exact_texts = tuple(line.text for line in exactly if line.id in ids)
     return Briefing(text, {line_id: digests[line_id] for line_id in ids}, estimate_tokens(text), exact_texts)
 
 
-def build_episode_briefing(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing:
+def build_episode_briefing(hits: Sequence[EpisodeHit], injected: Mapping[int, str]) -> Briefing:
     """Render passages of earlier sessions, each with date and session."""
     best = {hit.episode: hit for hit in sorted(hits, key=lambda hit: hit.score)}
     lines = [
@@ -250,24 +254,24 @@ def build_episode_briefing(hits: Sequence[EpisodeHit], given: Mapping[int, str])
         )
         for hit in sorted(best.values(), key=lambda hit: -hit.score)
     ]
-    text, ids = build_block([line for line in lines if line.id not in given][:SAID], SAID_EARLIER)
+    text, ids = build_block([line for line in lines if line.id not in injected][:SAID], SAID_EARLIER)
     digests = {line.id: digest(line.text) for line in lines}
     return Briefing(text, {line_id: digests[line_id] for line_id in ids}, estimate_tokens(text))
 
 
-def take_first(memories: Sequence[Memory], most: int, fresh: Fresh = undecided_relevance) -> list[Looked]:
+def take_first(memories: Sequence[Memory], most: int, fresh: Fresh = undecided_relevance) -> list[CheckedMemory]:
     """Return the first memories with their freshness; those whose subject has vanished come last.
 
     Checks only as many as needed.
     """
-    firm: list[Looked] = []
-    gone: list[Looked] = []
+    firm: list[CheckedMemory] = []
+    stale: list[CheckedMemory] = []
     for memory in memories:
         if len(firm) == most:
             break
-        freshly = fresh(memory)
-        (gone if freshly.state == _GONE else firm).append((memory, freshly))
-    return (firm + gone)[:most]
+        freshness = fresh(memory)
+        (stale if freshness.state == _GONE else firm).append((memory, freshness))
+    return (firm + stale)[:most]
 
 
 def _build_line(memory: Memory, freshness: FreshnessResult) -> BriefingLine:

@@ -63,15 +63,15 @@ class SessionService:
             check_text(project, "project", MAX_LABEL)
         check_int(limit, "limit", least=1, most=20)
         check_int(max_tokens, "max_tokens", least=100, most=20_000)
-        own = self._index.sessions(limit, project=project, own=self._viewer)
-        details = [self._build_detail(session, 1, _RESUMED_CHANGESETS) for session in own]
+        resumed = self._index.sessions(limit, project=project, own=self._viewer)
+        details = [self._build_detail(session, 1, _RESUMED_CHANGESETS) for session in resumed]
         return sessions.report(project, details, max_tokens)
 
     def _build_detail(self, session: AgentSession, turns: int, changesets: int) -> SessionDetail:
         session_turns = self._index.turns(session, turns)
         summaries = self._index.turns(session, turns, summaries=True)
         learned, changed = self._list_changes(self._index.changesets(session, changesets))
-        recalled = self._store.get(self._index.given(session)) if turns > 1 else []
+        recalled = self._store.get(self._index.injected(session)) if turns > 1 else []
         return SessionDetail(
             session=session,
             turns=tuple(sessions.turn_of(turn) for turn in session_turns),

@@ -36,7 +36,6 @@ from cofio.transfer.importers.base import SkippedEntry, to_fact
 
 CLIENTS = ("claude-code", "codex")
 BATCH = 25  # captures delivered at a time; at most twice as many wait in the inbox
-SAMPLES = 5
 _BY = "backfill"
 _LOOK = 0.25  # seconds between two polls of the inbox
 _STALLED = 30.0  # seconds without progress after which the reason is reported
@@ -267,7 +266,7 @@ def _read_sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | 
     for part in sections.split_sections(text, name):
         yield to_fact(
             "notes",
-            f"{page}#{part.says}",
+            f"{page}#{part.text_digest}",
             part.text,
             source=f"file:{project.name(str(below))}/{name}",
             project=of_project,
@@ -277,7 +276,7 @@ def _read_sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | 
             tags=part.tags,
             context=part.context,
             created_at=part.created_at or at,
-            notes={**part.noted(name), "file": name},
+            notes={**part.to_metadata(name), "file": name},
         )
 
 

@@ -250,7 +250,7 @@ def _refuse_elsewhere(settings: Settings) -> None:
     if settings.url and settings.url.rstrip("/") not in _own_urls(settings):
         where = settings.origins.get("url") or "url"
         hint = f"Start it there, or unset {where} to run a local one."
-        raise Misconfigured(f"The memories are at {settings.url}.", hint)
+        raise Misconfigured(f"The configured service is {settings.url}, which is not on this machine.", hint)
 
 
 def _own_urls(settings: Settings) -> set[str]:
@@ -361,9 +361,7 @@ def _find_settled(settings: Settings) -> Instance | None:
         if again is None or (again.pid and again.pid == previous.pid):
             return again
         if time.monotonic() > deadline:
-            raise Unavailable(
-                f"{lock_path(settings)} is locked, but does not say by which process.", "Try again in a moment."
-            )
+            raise Unavailable(f"{lock_path(settings)} is locked by an unknown process.", "Try again in a moment.")
         previous = again
     return None
 

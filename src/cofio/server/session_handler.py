@@ -39,7 +39,7 @@ from cofio.models.memory import MAX_LABEL, Briefing, Viewer
 HOLD = 3600.0  # seconds that a prompt waits for its answer before it is learned from alone
 _REVIEWED = "review:"  # prefix of the name of the last turn that a review has read
 _REVIEW = 24_000  # characters that a language model reads in one review
-_SITTINGS = 1_000  # sessions cached; evicted ones are loaded from the store again
+_MAX_SESSIONS = 1_000  # sessions cached; evicted ones are loaded from the store again
 _log = logging.getLogger(__name__)
 
 
@@ -48,12 +48,12 @@ class _SessionState:
     """State of a session: injected memories with a digest of their texts, and the unanswered turn."""
 
     keeper: Keeper  # as the session's caller may use it
-    given: dict[int, str]
+    injected: dict[int, str]
     exact: dict[str, None] = field(default_factory=dict)  # domain knowledge injected so far
     since: str = ""  # when the agent's context was last cleared or compacted
     open_turn: str = ""
     recalling: threading.Lock = field(default_factory=threading.Lock)
-    telling: threading.Lock = field(default_factory=threading.Lock)
+    capturing: threading.Lock = field(default_factory=threading.Lock)
 
 
 class SessionHandler:
@@ -77,10 +77,10 @@ class SessionHandler:
         self._own_sessions: set[tuple[Viewer | None, str, str]] = set()
         self._session_states: OrderedDict[tuple[Viewer | None, str, str], _SessionState] = OrderedDict()
         self._lock = threading.Lock()
-        self._fetching = threading.Lock()
-        self._aside = ThreadPoolExecutor(4, "cofio-attend")
+        self._importing = threading.Lock()
+        self._executor = ThreadPoolExecutor(4, "cofio-sessions")
 
-    def attend(
+    def handle(
         self,
         hook_event: Event,
         project_name: str,
@@ -96,53 +96,53 @@ class SessionHandler:
         delivery: no hook waits for its answer. `keeper` is the caller's view. If that view is limited, files of this
         machine do not belong to the caller: none is read, and the spool is not used, as it would lose the owner.
         """
-        used_keeper = keeper or self._keeper
-        local = local and used_keeper.viewer is None
-        if self._is_aside(hook_event, used_keeper) or hook_event.kind == "other":
+        caller_keeper = keeper or self._keeper
+        local = local and caller_keeper.viewer is None
+        if self._is_ignored(hook_event, caller_keeper) or hook_event.kind == "other":
             return ""
         began = time.monotonic()
         project_name = (project_name or (project.project_of(hook_event.cwd) if local else ""))[:MAX_LABEL]
         if hook_event.kind == "start" and not at:
-            return self._recall(hook_event, project_name, began, used_keeper)
+            return self._recall(hook_event, project_name, began, caller_keeper)
         if hook_event.kind == "prompt" and not at:
-            saving = self._aside.submit(self._keep, hook_event, project_name, "", used_keeper)
+            saving = self._executor.submit(self._capture, hook_event, project_name, "", caller_keeper)
             try:
-                return self._recall(hook_event, project_name, began, used_keeper)
+                return self._recall(hook_event, project_name, began, caller_keeper)
             finally:
                 saving.result()
         if hook_event.kind in ("compact", "end") and hook_event.transcript and local and raw:
             spool.store_delivery(self._home, hook_event.client, raw, at="", project=project_name, event=hook_event.name)
         else:
-            self._keep(replace(hook_event, transcript=""), project_name, at, used_keeper)
+            self._capture(replace(hook_event, transcript=""), project_name, at, caller_keeper)
         return ""
 
-    def keep(self, hook_event: Event, project_name: str, *, at: str = "") -> None:
+    def capture(self, hook_event: Event, project_name: str, *, at: str = "") -> None:
         """Store the content of an event."""
-        self._keep(hook_event, project_name, at, self._keeper)
+        self._capture(hook_event, project_name, at, self._keeper)
 
-    def _keep(self, hook_event: Event, project_name: str, at: str, keeper: Keeper) -> None:
-        if self._is_aside(hook_event, keeper):
+    def _capture(self, hook_event: Event, project_name: str, at: str, keeper: Keeper) -> None:
+        if self._is_ignored(hook_event, keeper):
             return
         if hook_event.kind in ("prompt", "stop"):
             self._amend(hook_event, project_name, at, self._get_session_state(hook_event, keeper))
         elif hook_event.kind == "summary":
-            self._keep_summary(hook_event, project_name, at, keeper)
+            self._capture_summary(hook_event, project_name, at, keeper)
         elif hook_event.kind in ("failure", "compact", "end"):
             if hook_event.transcript and hook_event.kind != "failure":
-                self._catch_up(hook_event, project_name, keeper)
+                self._import_transcript(hook_event, project_name, keeper)
             self._close_turn(hook_event, self._get_session_state(hook_event, keeper))
             if hook_event.kind == "compact" and hook_event.transcript and keeper.llm:
                 self._review(hook_event, project_name, keeper)
 
-    def fetch(self) -> int:
+    def import_spool(self) -> int:
         """Import spooled deliveries, oldest first; return their number. Unreadable ones are quarantined."""
-        with self._fetching:
+        with self._importing:
             if not self._is_mine():
                 return 0
-            self._count()
+            self._import_offline_recalls()
             return self._drain_spool()
 
-    def _count(self) -> None:
+    def _import_offline_recalls(self) -> None:
         """Count recalls made without the service. An error here does not stop the import of captures."""
         try:
             offline_recall_log.import_log(
@@ -155,26 +155,26 @@ class SessionHandler:
         count = 0
         for entry in spool.entries(self._home):
             try:
-                self.keep(event(entry.client, entry.raw), entry.project, at=entry.at)
+                self.capture(event(entry.client, entry.raw), entry.project, at=entry.at)
             except (TooBusy, StoreError, Unavailable):
                 raise  # it stays in the spool, as do all later ones
             except Exception as error:  # noqa: BLE001 - one bad delivery must not block the others
-                _log.warning("%s is quarantined: %s", entry.path.name, error)
+                _log.warning("unreadable delivery %s was moved aside: %s", entry.path.name, error)
                 spool.set_aside(entry)
             else:
                 spool.remove_entry(entry)
                 count += 1
         return count
 
-    def _is_aside(self, hook_event: Event, keeper: Keeper) -> bool:
+    def _is_ignored(self, hook_event: Event, keeper: Keeper) -> bool:
         """Return whether the event is from a subagent, or from a coding agent that cofio uses as its model.
 
         Codex reports subagent turns like those of any other thread.
         """
-        if self._is_own(hook_event, keeper):
+        if self._is_own_request(hook_event, keeper):
             return True
         if hook_event.subagent:
-            if len(self._subagents) >= _SITTINGS:
+            if len(self._subagents) >= _MAX_SESSIONS:
                 self._subagents.clear()
             self._subagents.add((keeper.viewer, hook_event.subagent))
             return True
@@ -189,19 +189,19 @@ class SessionHandler:
             return False
         return transcripts.is_subagents(hook_event.session, self._codex_home)
 
-    def _is_own(self, hook_event: Event, keeper: Keeper) -> bool:
+    def _is_own_request(self, hook_event: Event, keeper: Keeper) -> bool:
         """Return whether the session began with a prompt of cofio's own."""
         session = (keeper.viewer, hook_event.client, hook_event.session)
         if not transcripts.is_own_request(hook_event.prompt):
             return bool(hook_event.session) and session in self._own_sessions
-        if len(self._own_sessions) >= _SITTINGS:
+        if len(self._own_sessions) >= _MAX_SESSIONS:
             self._own_sessions.clear()
         self._own_sessions.add(session)
         return True
 
     def close(self) -> None:
         """Finish started work."""
-        self._aside.shutdown(wait=True)
+        self._executor.shutdown(wait=True)
 
     # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -213,17 +213,17 @@ class SessionHandler:
         state = self._get_session_state(hook_event, keeper)
         with state.recalling:
             briefing = get_briefing(hook_event, project_name, state)
-            self._note_given(hook_event, briefing, began, state)
+            self._record_injected(hook_event, briefing, began, state)
         return briefing.text
 
     def _recall_start(self, hook_event: Event, project_name: str, state: _SessionState) -> Briefing:
         if hook_event.began in ANEW:
             state.keeper.services.captures.clear_injected(hook_event.client, hook_event.session)
-            state.given.clear()
+            state.injected.clear()
             state.exact.clear()
             state.since = state.keeper.services.shared.clock()
         briefing = _recall_briefing("", hook_event, project_name, state)
-        if briefing and not state.given and state.keeper.viewer is None:  # any hook on this machine may read it
+        if briefing and not state.injected and state.keeper.viewer is None:  # any hook on this machine may read it
             briefing_cache.save_briefing(self._home, project_name, briefing.text)
         return briefing
 
@@ -232,14 +232,14 @@ class SessionHandler:
             return Briefing()  # sent by the client in the user's place, such as when a subagent finishes
         return _recall_briefing(hook_event.prompt, hook_event, project_name, state)
 
-    def _note_given(self, hook_event: Event, briefing: Briefing, began: float, state: _SessionState) -> None:
+    def _record_injected(self, hook_event: Event, briefing: Briefing, began: float, state: _SessionState) -> None:
         """Record the briefing as injected, unless the hook has timed out. The reply does not wait for the write."""
         if briefing and hook_event.session and time.monotonic() - began < self._patience:
-            state.given.update(briefing.given)
+            state.injected.update(briefing.injected)
             state.exact.update(dict.fromkeys(briefing.exact))
-            self._aside.submit(self._note, hook_event, dict(briefing.given), state.keeper)
+            self._executor.submit(self._mark_injected, hook_event, dict(briefing.injected), state.keeper)
 
-    def _note(self, hook_event: Event, injected: dict[int, str], keeper: Keeper) -> None:
+    def _mark_injected(self, hook_event: Event, injected: dict[int, str], keeper: Keeper) -> None:
         try:
             keeper.services.captures.mark_injected(hook_event.client, hook_event.session, injected)
         except CofioError as error:  # at worst a memory is injected twice after a restart
@@ -256,40 +256,40 @@ class SessionHandler:
         )
         with self._lock:
             state = self._session_states.setdefault(key, _SessionState(keeper, injected))
-            while len(self._session_states) > _SITTINGS:
+            while len(self._session_states) > _MAX_SESSIONS:
                 self._session_states.popitem(last=False)
         return state
 
     # ── capture ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _amend(self, hook_event: Event, project_name: str, at: str, state: _SessionState) -> None:
-        asks = hook_event.kind == "prompt"
+        is_prompt = hook_event.kind == "prompt"
         turn = _name_turn(hook_event, state)
         messages = list(_build_messages(hook_event))
         if not messages:
             return
         about = _build_labels(hook_event, project_name, turn, state.keeper.viewer)
-        if not asks:  # so that an agent repeating its context is not learned as new
-            about["injected"] = (*state.keeper.services.memories.texts(list(state.given)), *state.exact)
-        with state.telling:  # hooks that fire twice at once report the same turn
-            if asks and state.open_turn != turn:
+        if not is_prompt:  # so that an agent repeating its context is not learned as new
+            about["injected"] = (*state.keeper.services.memories.texts(list(state.injected)), *state.exact)
+        with state.capturing:  # hooks that fire twice at once report the same turn
+            if is_prompt and state.open_turn != turn:
                 state.keeper.services.captures.go_on(
                     hook_event.client, hook_event.session
                 )  # held prompts were interrupted
-            state.keeper.amend(messages, hold=HOLD if asks else 0.0, by=hook_event.client, at=at, **about)
-            state.open_turn = turn if asks else ""
+            state.keeper.amend(messages, hold=HOLD if is_prompt else 0.0, by=hook_event.client, at=at, **about)
+            state.open_turn = turn if is_prompt else ""
 
     def _close_turn(self, hook_event: Event, state: _SessionState) -> None:
         state.keeper.services.captures.release(hook_event.client, hook_event.session)
         state.open_turn = ""
 
-    def _keep_summary(self, hook_event: Event, project_name: str, at: str, keeper: Keeper) -> None:
+    def _capture_summary(self, hook_event: Event, project_name: str, at: str, keeper: Keeper) -> None:
         """Store the summary of a compacted conversation: written by a model, so searchable but never learned from."""
         if summary := sessions.without_wrappers(hook_event.summary):
             about = _build_labels(hook_event, project_name, f"compact-{name_from_words(summary)}", keeper.viewer)
             keeper.capture([{"role": "assistant", "content": summary}], by=hook_event.client, at=at, **about)
 
-    def _catch_up(self, hook_event: Event, project_name: str, keeper: Keeper) -> None:
+    def _import_transcript(self, hook_event: Event, project_name: str, keeper: Keeper) -> None:
         """Import from the client's transcript what no hook reported: whole turns, prompts, answers."""
         known_turns = keeper.turns(hook_event.client, hook_event.session)
         try:
@@ -352,7 +352,7 @@ def _recall_briefing(prompt: str, hook_event: Event, project_name: str, state: _
     return state.keeper.recall(
         prompt,
         project=project_name,
-        given=state.given,
+        injected=state.injected,
         by=hook_event.client,
         client=hook_event.client,
         session=hook_event.session,

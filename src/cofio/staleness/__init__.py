@@ -121,7 +121,7 @@ def _find_file(tree: WorkTree, name: str, until: float) -> str:
     if _SECRET.search(name):
         return ""
     with suppress(OSError):
-        return name if tree.made(name, "file", _hash) else ""
+        return name if tree.read_cached(name, "file", _hash) else ""
     listing = tree.listing(until)
     same = listing.by_name.get(name.rpartition("/")[2], [])
     ending = [path for path in same if path.endswith(f"/{name}")]
@@ -158,12 +158,14 @@ def _is_test(path: str) -> bool:
 def _hash_of(tree: WorkTree, kind: str, name: str, path: str) -> str | None:
     """Return the hash of a file, a definition or a command recipe; None if the file does not contain it."""
     if kind == "file":
-        return tree.made(path, "file", _hash)
+        return tree.read_cached(path, "file", _hash)
     if kind == "symbol":
-        return tree.made(
+        return tree.read_cached(
             path, f"symbol {name}", lambda content, _: _hash_text(symbols.definition_block(path, content, name))
         )
-    return tree.made(path, f"command {name}", lambda content, _: _hash_text(commands.command_definition(content, name)))
+    return tree.read_cached(
+        path, f"command {name}", lambda content, _: _hash_text(commands.command_definition(content, name))
+    )
 
 
 def _hash(content: bytes, size: int) -> str:
@@ -201,7 +203,7 @@ def _check_anchor(tree: WorkTree, anchor: Anchor) -> tuple[str, str]:
 
 def _find_moved(tree: WorkTree, anchor: Anchor) -> str:
     """Return the new path of a definition: an identical one, else the only one; "" if a quick search finds none."""
-    paths = tree.glance(symbols.last_part(anchor.name), symbols.name_reader)
+    paths = tree.search_briefly(symbols.last_part(anchor.name), symbols.name_reader)
     digests = {path: _hash_of(tree, "symbol", anchor.name, path) for path in _filter(tree, anchor.name, paths)}
     same = [path for path, digest in digests.items() if digest == anchor.hash]
     return same[0] if same else next(iter(digests)) if len(digests) == 1 else ""

@@ -22,7 +22,7 @@ _MOST_FOLDERS = 5_000
 _DEEPEST = 30  # folder depth
 _REMEMBERED = 10_000  # cached results per tree
 _RECENT = 5.0  # seconds before a listing expires
-_GLANCE = 0.05  # seconds to spend on listings during a request
+_BRIEF = 0.05  # seconds to spend on listings during a request
 
 #: Entries that mark a folder as a working tree: a repository or a project manifest.
 SIGNS = (
@@ -52,11 +52,11 @@ class FileListing:
 
     at: float
     complete: bool = True
-    hurried: bool = False  # stopped by the deadline
-    glanced: float = 0.0  # seconds spent in `glance`
+    timed_out: bool = False  # stopped by the deadline
+    seconds_spent: float = 0.0  # seconds spent in `search_briefly`
     paths: list[str] = field(default_factory=list)
     by_name: dict[str, list[str]] = field(default_factory=dict)
-    looked: int = 0  # paths searched for definitions so far
+    searched: int = 0  # paths searched for definitions so far
     sources: int = 0  # of these, files of a supported type
     defining: dict[str, list[str]] = field(default_factory=dict)  # paths by defined name
 
@@ -67,7 +67,7 @@ class WorkTree:
     def __init__(self, root: str) -> None:
         self.root = root
         self._real = os.path.realpath(root)
-        self._made: dict[tuple[str, str], tuple[Stamp, Any]] = {}
+        self._cache: dict[tuple[str, str], tuple[Stamp, Any]] = {}
         self._listing: FileListing | None = None
         self._lock = threading.Lock()
 
@@ -81,7 +81,7 @@ class WorkTree:
 
     # ── one file ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def made(self, path: str, name: str, make: Callable[[bytes, int], T]) -> T:
+    def read_cached(self, path: str, name: str, make: Callable[[bytes, int], T]) -> T:
         """Return `make(first megabyte, size)` of a file, cached under `name` until the file changes.
 
         Raise FileNotFoundError if the tree has no such regular file, another OSError if it cannot be read.
@@ -91,7 +91,7 @@ class WorkTree:
             status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
             if not stat.S_ISREG(status.st_mode):
                 raise FileNotFoundError(path)
-            cached = self._made.get((path, name))
+            cached = self._cache.get((path, name))
             if cached and cached[0] == _to_stamp(status):
                 value: T = cached[1]
                 return value
@@ -108,9 +108,9 @@ class WorkTree:
             while len(content) < MOST_BYTES and (part := file.read(MOST_BYTES - len(content))):
                 content += part
         value = make(bytes(content), status.st_size)
-        if len(self._made) >= _REMEMBERED:
-            self._made.clear()
-        self._made[path, name] = _to_stamp(status), value
+        if len(self._cache) >= _REMEMBERED:
+            self._cache.clear()
+        self._cache[path, name] = _to_stamp(status), value
         return value
 
     def _open_parent(self, path: str) -> tuple[int, str]:
@@ -149,14 +149,14 @@ class WorkTree:
         with self._lock:
             return self._refresh(until)
 
-    def glance(self, name: str, names: Names) -> list[str]:
+    def search_briefly(self, name: str, names: Names) -> list[str]:
         """Return files that define the name, within a small time budget shared by all glances of a listing."""
         began = time.monotonic()
         listing = self._listing
-        budget = _GLANCE - (listing.glanced if listing and began - listing.at <= _RECENT else 0.0)
+        budget = _BRIEF - (listing.seconds_spent if listing and began - listing.at <= _RECENT else 0.0)
         paths, _ = self.defining(name, names, began + max(0.0, budget))
         if self._listing:
-            self._listing.glanced += time.monotonic() - began
+            self._listing.seconds_spent += time.monotonic() - began
         return paths
 
     def defining(self, name: str, names: Names, until: float) -> tuple[list[str], bool]:
@@ -165,15 +165,15 @@ class WorkTree:
             return [], False
         try:
             listing = self._refresh(until)
-            while listing.looked < len(listing.paths) and time.monotonic() < until:
-                path = listing.paths[listing.looked]
-                listing.looked += 1
+            while listing.searched < len(listing.paths) and time.monotonic() < until:
+                path = listing.paths[listing.searched]
+                listing.searched += 1
                 read_names = names(path) if listing.sources < MOST_SOURCES else None
                 if read_names is not None:
                     listing.sources += 1
                     for defined in self._read_names(path, read_names):
                         listing.defining.setdefault(defined, []).append(path)
-            searched = listing.looked == len(listing.paths) and listing.sources < MOST_SOURCES
+            searched = listing.searched == len(listing.paths) and listing.sources < MOST_SOURCES
             return listing.defining.get(name, []), searched and listing.complete
         finally:
             self._lock.release()
@@ -181,17 +181,17 @@ class WorkTree:
     def _read_names(self, path: str, read_names: Callable[[bytes], frozenset[str]]) -> frozenset[str]:
         try:
             status = os.lstat(f"{self.root}/{path}")
-            cached = self._made.get((path, "names"))
+            cached = self._cache.get((path, "names"))
             if cached and cached[0] == _to_stamp(status):
                 names: frozenset[str] = cached[1]
                 return names
-            return self.made(path, "names", lambda content, _: read_names(content))
+            return self.read_cached(path, "names", lambda content, _: read_names(content))
         except OSError:
             return frozenset()
 
     def _refresh(self, until: float) -> FileListing:
         now, listing = time.monotonic(), self._listing
-        if listing is None or now - listing.at > _RECENT or (listing.hurried and until - now > _GLANCE):
+        if listing is None or now - listing.at > _RECENT or (listing.timed_out and until - now > _BRIEF):
             listing = self._listing = _list_files(self.root, now, until)
         return listing
 
@@ -206,7 +206,7 @@ def _list_files(root: str, now: float, until: float) -> FileListing:
     waiting, folders = deque([""]), 0
     while waiting:
         if len(listing.paths) >= MOST_FILES or folders >= _MOST_FOLDERS or time.monotonic() > until:
-            listing.complete, listing.hurried = False, time.monotonic() > until
+            listing.complete, listing.timed_out = False, time.monotonic() > until
             break
         folder = waiting.popleft()
         folders += 1

@@ -28,7 +28,7 @@ class Access:
         """Return a memory, archived or not; raise NotFound if the caller sees none of this id."""
         memories = self.store.get([check_int(memory_id, "id")])
         if not memories:
-            hint = "It may have been purged; cofio list shows what there is."
+            hint = "It may have been purged; `cofio list` lists the memories."
             raise NotFound(f"There is no memory {memory_id}.", hint)
         return memories[0]
 

@@ -28,7 +28,6 @@ from cofio.models.domain_knowledge import (
     is_same_row,
 )
 from cofio.models.memory import (
-    MAX_LABELS,
     Action,
     Add,
     Adopt,
@@ -48,6 +47,7 @@ from cofio.models.memory import (
     Viewer,
     apply_edit,
 )
+from cofio.models.merge import absorb
 from cofio.stores.row_mapping import journal_state
 
 _FACT_FIELDS = tuple(f.name for f in fields(Fact))
@@ -204,7 +204,7 @@ def _find_revertible(journal: _JournalReader[Entry], change_id: int) -> Entry | 
     """Return the journal entry of a change to revert; None if what it changed was purged since."""
     entry = journal.recorded(change_id)
     if entry is None:
-        raise NotFound(f"There is no change {change_id}.", "cofio history shows what was changed.")
+        raise NotFound(f"There is no change {change_id}.", "`cofio history` lists the changes.")
     if entry.action == "purge":
         raise Conflict(f"{entry.label} was purged.", "A purge is permanent; nothing of it is kept.")
     return None if entry.erased else entry
@@ -307,9 +307,8 @@ class MemoryUnit:
             raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Name another one.")
         successor = self._load_live(decision.into, decision.as_of)
         archived = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=successor.id)
-        tags = tuple(dict.fromkeys((*successor.tags, *before.tags)))[:MAX_LABELS]  # it was found by these
-        richer = replace(successor, occurrences=successor.occurrences + before.occurrences, tags=tags)
         changed = self._save("delete", before, archived, decision.reason)
+        richer = absorb(successor, [before])
         return [changed, self._save("noop", successor, richer, f"represents memory {before.id} too")]
 
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
@@ -318,9 +317,8 @@ class MemoryUnit:
         members = [self._load_live(memory_id, decision.as_of) for memory_id in dict.fromkeys(decision.ids)]
         added = self._insert(decision.fact, vector, decision.reason)
         successor = replace(
-            added.memory,
+            absorb(replace(added.memory, occurrences=0), members),
             pinned=any(member.pinned for member in members),
-            occurrences=sum(member.occurrences for member in members),
             retrieval_count=sum(member.retrieval_count for member in members),
             last_retrieved_at=max(
                 (member.last_retrieved_at for member in members if member.last_retrieved_at), default=None
@@ -337,7 +335,7 @@ class MemoryUnit:
     def _adopt(self, decision: Adopt, vector: bytes | None) -> Change:
         memory = decision.memory
         if memory.id and self._rows.load(memory.id):
-            raise Conflict(f"There is a memory {memory.id} already.", "Leave the id 0 to assign a new one.")
+            raise Conflict(f"Memory {memory.id} exists already.", "Leave the id 0 to assign a new one.")
         memory = replace(memory, id=self._rows.insert(memory))
         self._rows.set_vector(memory.id, vector)
         change = self._record("add", memory.id, None, memory, decision.reason)
@@ -461,14 +459,14 @@ class MemoryUnit:
         memory = self._rows.load(memory_id)
         if memory is None:
             raise NotFound(
-                f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
+                f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the memories."
             )
         return memory
 
     def _load_live(self, memory_id: int, as_of: int | None = None) -> Memory:
         memory = self._load_existing(memory_id)
         if as_of is not None and as_of < self._rows.last_changeset(memory_id) != self._changeset:
-            raise Conflict(f"Memory {memory_id} has changed since this was decided.", "Decide again.")
+            raise Conflict(f"Memory {memory_id} has changed since it was read.", "Read it again, then retry.")
         if memory.archived:
             hint = f"Memory {memory.superseded_by} replaced it." if memory.superseded_by else "It can be restored."
             raise Conflict(f"Memory {memory_id} is archived.", hint)
@@ -553,7 +551,7 @@ class RowUnit:
             return
         current = self._rows.load(table, key)
         if as_of != (current.updated_at if current else ""):
-            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then decide.")
+            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then retry.")
 
     def _entry(
         self, action: KnowledgeAction, table: Table, key: str, reason: str, before: Knowledge | None = None
@@ -573,11 +571,11 @@ def _link_memory(decision: PutRow, memory_changes: Sequence[Sequence[Change]]) -
     if place is None:
         return row
     if not isinstance(row, Claim) or not 0 <= place < len(memory_changes):
-        hint = "Only a claim can, to a decision on memories of this changeset."
-        raise InvalidInput(f"{row.ref} cannot refer to decision {place}.", hint)
+        hint = "Refer to a decision on a memory of the same changeset."
+        raise InvalidInput(f"{row.ref} refers to decision {place}, which is not valid.", hint)
     changes = memory_changes[place]
     return replace(row, memory=changes[0].memory_id) if changes else row
 
 
 def refuse_unknown(table: str, key: str) -> NoReturn:
-    raise NotFound(f"There is no {table}/{key}.", f"cofio knowledge list {table} shows what there is.")
+    raise NotFound(f"There is no {table}/{key}.", f"`cofio knowledge list {table}` lists the rows.")

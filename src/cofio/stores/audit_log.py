@@ -28,14 +28,14 @@ class AuditLog:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def note(self, deed: AuditEntry) -> None:
+    def note(self, entry: AuditEntry) -> None:
         """Queue an entry. Costs the caller an append."""
         with self._lock:
             if len(self._waiting) < _MOST_WAITING:
-                self._waiting.append(deed)
+                self._waiting.append(entry)
             else:
                 _log.warning(
-                    "not in the audit log, too many entries wait: %s %s by %s", deed.act, deed.outcome, deed.name
+                    "not in the audit log, too many entries wait: %s %s by %s", entry.act, entry.outcome, entry.name
                 )
             self._begin()
 
@@ -78,7 +78,7 @@ class AuditLog:
 
     def _begin(self) -> None:
         if self._thread is None and not self._closing.is_set():
-            self._thread = threading.Thread(target=self._run, name="cofio-deeds", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="cofio-audit", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:

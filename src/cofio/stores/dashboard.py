@@ -11,8 +11,8 @@ import numpy as np
 from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
 from cofio.models.memory import Scope, to_utc_iso
 from cofio.ports import Matrix
-from cofio.stores.database import BRIEFLY, Database, delete_before
 from cofio.stores.filters import condition
+from cofio.stores.query_runner import BRIEFLY, Database, delete_before
 
 _BESIDE = " · "  # separates the name of the caller's key from the name that it sends
 _Row = tuple[Any, ...]

@@ -44,8 +44,8 @@ from cofio.models.memory import (
     to_utc_iso,
 )
 from cofio.stores.apply import RowJournalEntry, refuse_unknown
-from cofio.stores.database import NO_VALUES, Database, Queries
 from cofio.stores.filters import Dialect, visible_to
+from cofio.stores.query_runner import NO_VALUES, Database, Queries
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _LONG = 200  # bytes of a folded text; the compared columns hold a digest of a longer one
@@ -153,7 +153,7 @@ def column_conditions(table: str, where: Mapping[str, Any]) -> list[ColumnCondit
     """Return the conditions of a filter. Raise InvalidInput for an unknown column or an impossible value."""
     types = TYPES[check_table(table)]
     if unknown := sorted(str(name) for name in where if name not in types):
-        raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(types)}.")
+        raise InvalidInput(f"{table} have no field {', '.join(unknown)}.", f"Fields: {', '.join(types)}.")
     return [
         condition for name, value in where.items() for condition in _make_conditions(table, name, types[name], value)
     ]
@@ -179,7 +179,7 @@ def _text(name: str, value: str) -> str:
         return value
     chosen = value.strip().lower().replace(" ", "_")
     if chosen not in choices:
-        raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(choices)}.")
+        raise InvalidInput(f"{name} is {value!r}.", f"Give one of: {', '.join(choices)}.")
     return chosen
 
 
@@ -210,7 +210,7 @@ def sort_key(row: Knowledge) -> tuple[Any, str]:
 
 def refuse_after(table: str, key: str) -> NoReturn:
     raise InvalidInput(
-        f"There is no {table}/{key} to continue after.", "It may have been removed: start again without it."
+        f"after names {table}/{key}, which does not exist.", "It may have been removed. List from the start."
     )
 
 

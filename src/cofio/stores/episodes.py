@@ -42,8 +42,8 @@ from cofio.models.sessions import (
 )
 from cofio.ports import Vector
 from cofio.stores import inbox_rules, llm_calls
-from cofio.stores.database import BRIEFLY, Database, Queries
 from cofio.stores.filters import visible_to
+from cofio.stores.query_runner import BRIEFLY, Database, Queries
 from cofio.stores.row_mapping import check_vectors, is_storable_int
 from cofio.stores.sqlite.bm25 import PASSAGES
 from cofio.stores.sqlite.connection import StoreFile
@@ -211,7 +211,7 @@ class SqlEpisodes:
         numbers = [number for number, *teller in rows if _belongs_to_session(session, *teller)]
         return sorted(set(numbers[:limit]))
 
-    def given(self, session: AgentSession) -> list[int]:
+    def injected(self, session: AgentSession) -> list[int]:
         with self._reading() as queries:
             return queries.column("session_given", self._bind_session(queries, session, shared=False))
 

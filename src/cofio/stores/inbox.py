@@ -18,8 +18,8 @@ from cofio.models.exchange import Batching, Exchange, InboxStatus, Item, ItemRes
 from cofio.models.memory import Memory, Viewer
 from cofio.ports import Clock
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
-from cofio.stores.database import LAST_ID, Database, Queries, Row, Values, delete_before
 from cofio.stores.inbox_rules import ITEMS
+from cofio.stores.query_runner import LAST_ID, Database, Queries, Row, Values, delete_before
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _BATCH = 1_000  # items whose words are erased in one transaction

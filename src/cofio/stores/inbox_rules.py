@@ -53,7 +53,7 @@ def to_payload(exchange: Exchange, cut: Sequence[str] = ()) -> str:
     try:
         payload.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput("An exchange contains an unpaired surrogate.", "Send well-formed Unicode.") from error
+        raise InvalidInput("An exchange contains an unpaired surrogate.", "Send valid Unicode.") from error
     return payload
 
 
@@ -132,7 +132,9 @@ def holding_columns(at: str, waiting: int, batching: Batching, *, broken_off: bo
 def settled_item(settlement: ItemResolution, changeset: int | None) -> tuple[str, dict[str, Any]]:
     """Return the reason and the result as stored: with the changeset id, if there is one."""
     if settlement.state not in (*SETTLED, "pending"):
-        raise InvalidInput(f"An item cannot end as {settlement.state!r}.", f"It ends as one of: {', '.join(SETTLED)}.")
+        raise InvalidInput(
+            f"A capture cannot end as {settlement.state!r}.", f"It ends as one of: {', '.join(SETTLED)}."
+        )
     result = dict(settlement.result)
     if changeset is not None:
         result["changeset"] = changeset
@@ -144,7 +146,7 @@ def refuse_if_moved(settlement: ItemResolution, exchange: Exchange | None, resul
     """Raise Conflict if the item has changed since it was read: words were purged, or another process worked on it."""
     basis = settlement.read
     if basis is not None and (exchange != basis.exchange or dict(result) != dict(basis.result)):
-        raise Conflict(f"Item {settlement.item} has changed since it was read.", "It is retried automatically.")
+        raise Conflict(f"Capture {settlement.item} has changed since it was read.", "It is retried automatically.")
 
 
 def make_storable(text: str) -> str:
@@ -158,18 +160,18 @@ def make_storable(text: str) -> str:
 def refuse(item_id: int, state: State | None) -> NoReturn:
     """Raise the error for an item that is not pending; None is the state of a missing item."""
     if state is None:
-        raise NotFound(f"There is no item {item_id} in the inbox.", "It may belong to another store.")
+        raise NotFound(f"There is no capture {item_id}.", "It may belong to another store.")
     if state == "parked":
-        raise Conflict(f"Item {item_id} is parked.", "Retry it first.")
-    raise Conflict(f"Item {item_id} is settled already.", f"It was {state}.")
+        raise Conflict(f"Capture {item_id} is parked.", "Retry it first.")
+    raise Conflict(f"Capture {item_id} is already processed.", f"Its state is {state}.")
 
 
 def refuse_retry(item_id: int, state: State | None) -> NoReturn:
     """Raise the error for an item that cannot be retried."""
     if state == "pending":
-        raise Conflict(f"Item {item_id} is pending.", "It is processed automatically.")
+        raise Conflict(f"Capture {item_id} is pending.", "It is processed automatically.")
     if state in RETRIED:
-        raise Conflict(f"Item {item_id} cannot be retried.", "Its words are forgotten.")
+        raise Conflict(f"Capture {item_id} cannot be retried.", "Its text is deleted.")
     refuse(item_id, state)
 
 

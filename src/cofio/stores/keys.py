@@ -11,14 +11,14 @@ from cofio.errors import Conflict, NotFound
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.database import BRIEFLY, LAST_ID, Database, Queries, delete_before
+from cofio.stores.query_runner import BRIEFLY, LAST_ID, Database, Queries, delete_before
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _GRANTED = ("name", "role", "agent", "user", "team", "prefixes", "expires_at")
 KEY_COLUMNS = ("id", *_GRANTED, "hint", "created_at", "created_by", "revoked_at", "last_used_at")
-DEED_COLUMNS = ("id", "at", "act", "outcome", "key_id", "name", "what", "address")
+ENTRY_COLUMNS = ("id", "at", "act", "outcome", "key_id", "name", "what", "address")
 #: The columns for a SELECT. Quoted, because an unquoted `user` is the current user in PostgreSQL.
-KEYS, DEEDS = (", ".join(f'"{name}"' for name in columns) for columns in (KEY_COLUMNS, DEED_COLUMNS))
+KEYS, ENTRIES = (", ".join(f'"{name}"' for name in columns) for columns in (KEY_COLUMNS, ENTRY_COLUMNS))
 
 
 class SqlKeys:
@@ -70,20 +70,20 @@ class SqlKeys:
             if not queries.count("follow_key", values):
                 refuse_name(key.grant.name)
 
-    def log(self, deeds: Sequence[AuditEntry]) -> None:
+    def log(self, entries: Sequence[AuditEntry]) -> None:
         with self._database.writing() as queries:
-            queries.many("log_deed", [asdict(deed) for deed in deeds])
+            queries.many("log_entry", [asdict(entry) for entry in entries])
 
-    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
+    def audit_entries(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
         if not is_storable_int(key or 0):
             return []
         values = {"limit": limit, "after": LAST_ID if after is None else min(after, LAST_ID), "key": key}
         with self._database.reading() as queries:
-            entries = queries.all("newest_deeds" if key is None else "newest_deeds_of", values, columns=DEEDS)
+            entries = queries.all("newest_entries" if key is None else "newest_entries_of", values, columns=ENTRIES)
         return [to_audit_entry(row) for row in entries]
 
     def forget(self, before: str) -> int:
-        return delete_before(self._database, "forget_deeds", before)
+        return delete_before(self._database, "forget_entries", before)
 
 
 def _find_key(queries: Queries, name: str, values: Mapping[str, Any]) -> Key | None:
@@ -97,7 +97,7 @@ class FakeKeys:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._keys: dict[str, Key] = {}  # by digest
-        self._deeds: list[AuditEntry] = []
+        self._entries: list[AuditEntry] = []
         self._last = 0  # last id in the audit log; ids are not reused
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
@@ -146,17 +146,17 @@ class FakeKeys:
         number = existing.id if existing else len(self._keys) + 1
         self._keys[digest] = replace(key, id=number, revoked_at=since, last_used_at=last_used)
 
-    def log(self, deeds: Sequence[AuditEntry]) -> None:
-        self._deeds += [replace(deed, id=self._last + place) for place, deed in enumerate(deeds, start=1)]
-        self._last += len(deeds)
+    def log(self, entries: Sequence[AuditEntry]) -> None:
+        self._entries += [replace(entry, id=self._last + place) for place, entry in enumerate(entries, start=1)]
+        self._last += len(entries)
 
-    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
-        newest = [deed for deed in reversed(self._deeds) if key in (None, deed.key)]
-        return [deed for deed in newest if after is None or deed.id < after][:limit]
+    def audit_entries(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
+        newest = [entry for entry in reversed(self._entries) if key in (None, entry.key)]
+        return [entry for entry in newest if after is None or entry.id < after][:limit]
 
     def forget(self, before: str) -> int:
-        remaining = [deed for deed in self._deeds if deed.at >= to_utc_iso(before)]
-        deleted, self._deeds = len(self._deeds) - len(remaining), remaining
+        remaining = [entry for entry in self._entries if entry.at >= to_utc_iso(before)]
+        deleted, self._entries = len(self._entries) - len(remaining), remaining
         return deleted
 
 
@@ -179,17 +179,17 @@ def to_key(row: Sequence[Any]) -> Key:
 
 
 def to_audit_entry(row: Sequence[Any]) -> AuditEntry:
-    """Return the audit log entry of a row selected with DEEDS."""
-    fields = dict(zip(DEED_COLUMNS, row, strict=True))
+    """Return the audit log entry of a row selected with ENTRIES."""
+    fields = dict(zip(ENTRY_COLUMNS, row, strict=True))
     return AuditEntry(key=fields.pop("key_id"), **fields)
 
 
 def refuse_name(name: str) -> NoReturn:
-    raise Conflict(f"There is a key {name!r} already.", "Give it another name, or revoke that one first.")
+    raise Conflict(f"A key with the name {name!r} exists already.", "Give it another name, or revoke that one first.")
 
 
 def refuse_revoking(key_id: int, key: Key | None) -> NoReturn:
     """Raise the error for a key that cannot be revoked."""
     if key is None:
-        raise NotFound(f"There is no key {key_id}.", "cofio keys list shows them all.")
+        raise NotFound(f"There is no key {key_id}.", "`cofio keys list` lists all keys.")
     raise Conflict(f"Key {key_id} ({key.grant.name}) is revoked already.", "It no longer grants access.")

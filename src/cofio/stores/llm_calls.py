@@ -19,8 +19,8 @@ from cofio.models.llm_calls import (
 )
 from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.database import Database, Queries
 from cofio.stores.inbox_rules import make_storable
+from cofio.stores.query_runner import Database, Queries
 from cofio.stores.row_mapping import is_storable_int
 
 _COUNTED = (

@@ -18,8 +18,8 @@ from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.models.maintenance import MaintenanceRun, Outcome
 from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
-from cofio.stores.database import Database, Queries
 from cofio.stores.inbox_rules import add_seconds
+from cofio.stores.query_runner import Database, Queries
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 SILENCE = 600.0  # seconds without a heartbeat after which a run counts as dead
@@ -83,13 +83,13 @@ def check_outcome(outcome: str) -> None:
     """Raise InvalidInput unless it is a final outcome of a run."""
     ends = [name for name in get_args(Outcome) if name not in ("running", "died")]
     if outcome not in ends:
-        raise InvalidInput(f"A run does not end as {outcome!r}.", f"It ends as one of: {', '.join(ends)}.")
+        raise InvalidInput(f"A run cannot end as {outcome!r}.", f"It ends as one of: {', '.join(ends)}.")
 
 
 def refuse(run_id: int, run: MaintenanceRun | None) -> NoReturn:
     """Raise the error for a run that cannot be ended."""
     if run is None:
-        raise NotFound(f"There is no run {run_id}.", "cofio runs shows the newest.")
+        raise NotFound(f"There is no run {run_id}.", "`cofio runs` lists the newest.")
     how = "was given up for dead" if run.outcome == "died" else "has ended already"
     raise Conflict(f"Run {run_id} ({run.chore}) {how}.", "Its changes are in the history; no action is needed.")
 
@@ -97,4 +97,4 @@ def refuse(run_id: int, run: MaintenanceRun | None) -> NoReturn:
 def to_run(row: Sequence[Any]) -> MaintenanceRun:
     """Return the run of a row selected with RUNS."""
     fields = dict(zip(_COLUMNS, row, strict=True))
-    return MaintenanceRun(told=json.loads(fields.pop("told")), changeset=fields.pop("changeset_id"), **fields)
+    return MaintenanceRun(details=json.loads(fields.pop("told")), changeset=fields.pop("changeset_id"), **fields)

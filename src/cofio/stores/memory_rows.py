@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from cofio.models.memory import Fact, Memory, Occurrence, Viewer
 from cofio.stores.apply import Counters, JournalEntry
-from cofio.stores.database import Queries
+from cofio.stores.filters import Dialect
 from cofio.stores.inbox import erase
 from cofio.stores.journal import counters_json, to_entry
+from cofio.stores.query_runner import Queries
 from cofio.stores.row_mapping import (
     COLUMNS,
     COUNTED,
@@ -25,12 +27,25 @@ from cofio.text.tokens import fingerprint
 _ERASED = ("erase_changes", "erase_retrievals", "erase_previous_text", "erase_previous_text_in_changes")
 
 
+@cache
+def _list_columns(dialect: Dialect, *, with_id: bool) -> tuple[str, str]:
+    """Return the columns and the values of an INSERT of a memory."""
+    names = [name for name in COLUMNS if with_id or name != "id"]
+    return ", ".join(f'"{name}"' for name in names), ", ".join(map(dialect.value.format, names))
+
+
+@cache
+def _list_changed(dialect: Dialect) -> str:
+    """Return the assignments of an UPDATE of a memory."""
+    names = (name for name in COLUMNS if name not in ("id", *COUNTED))
+    return ", ".join(f'"{name}" = {dialect.value.format(name)}' for name in names)
+
+
 class SqlRowStorage:
     """Rows for `UnitOfWork`. The columns of a memory follow from its dataclass."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
-        self._place = queries.dialect.value.format
 
     def load(self, memory_id: int) -> Memory | None:
         if not is_storable_int(memory_id):
@@ -39,14 +54,11 @@ class SqlRowStorage:
         return to_memory(row) if row else None
 
     def insert(self, memory: Memory) -> int:
-        names = [name for name in COLUMNS if memory.id or name != "id"]
-        columns, places = ", ".join(f'"{name}"' for name in names), ", ".join(map(self._place, names))
+        columns, places = _list_columns(self._queries.dialect, with_id=bool(memory.id))
         return int(self._queries.value("insert_memory", self._to_row(memory), columns=columns, places=places))
 
     def save(self, memory: Memory) -> None:
-        names = (name for name in COLUMNS if name not in ("id", *COUNTED))
-        changed = ", ".join(f'"{name}" = {self._place(name)}' for name in names)
-        self._queries.run("save_memory", self._to_row(memory), changed=changed)
+        self._queries.run("save_memory", self._to_row(memory), changed=_list_changed(self._queries.dialect))
 
     def _to_row(self, memory: Memory) -> dict[str, Any]:
         """Return the values of a memory's row, with those needed for search."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cofio.models.notes import FiledPart, FileState
+from cofio.models.markdown_notes import FiledPart, FileState
 from cofio.ports import Clock
-from cofio.stores.database import Database
+from cofio.stores.query_runner import Database
 from cofio.stores.row_mapping import as_json
 
 

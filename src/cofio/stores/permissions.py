@@ -58,15 +58,15 @@ AnyChange = TypeVar("AnyChange", Change, KnowledgeChange)
 
 
 def no_memory(memory_id: int) -> NotFound:
-    return NotFound(f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is.")
+    return NotFound(f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the memories.")
 
 
 def no_row(table: Table, key: str) -> NotFound:
-    return NotFound(f"There is no {table}/{key}.", f"cofio knowledge list {table} shows what there is.")
+    return NotFound(f"There is no {table}/{key}.", f"`cofio knowledge list {table}` lists the rows.")
 
 
 def no_changeset(changeset_id: int) -> NotFound:
-    return NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+    return NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
 
 
 class ReadPolicy:
@@ -349,7 +349,9 @@ class WritePolicy:
         if before.visibility != after.visibility and not self._owns(before):
             raise Forbidden(f"{name} belongs to another user.", "Only its owner can change its visibility.")
         if not self._read.sees(after):
-            raise Forbidden("The change would hide it from you.", f"Keep it visible to you; otherwise {ADMIN_KEY}.")
+            raise Forbidden(
+                "After this change, you could no longer see it.", f"Keep it visible to you; otherwise {ADMIN_KEY}."
+            )
 
     def check_undo(self, undoes: int | None, decisions: Sequence[Decision], knowledge: Sequence[RowDecision]) -> None:
         """Raise if the viewer cannot see the whole changeset, undoes only part of it, or needs admin rights for it."""
@@ -469,7 +471,7 @@ class WritePolicy:
         if not self._viewer.reaches(source):
             subject = f"The source {source!r} is" if source else "An empty source is"
             hint = f"Give a source below: {', '.join(self._viewer.prefixes)}."
-            raise Forbidden(f"{subject} out of reach of this key.", hint)
+            raise Forbidden(f"{subject} not allowed with this key.", hint)
 
 
 def _target(change: Change | KnowledgeChange) -> int | str:

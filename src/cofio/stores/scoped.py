@@ -186,7 +186,7 @@ class ScopedStore(_Restricted):
     neighbours = limited(Store.neighbours, "ids")
     projects = limited(Store.projects, "scope")
     repeated = limited(Store.repeated, "scope")
-    forget_given = limited(Store.forget_given, "client")
+    clear_injected = limited(Store.clear_injected, "client")
 
     def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
         memories, total = self._store.page(self._read.scope(scope), limit=limit, after=after, skip=skip)
@@ -246,7 +246,7 @@ class ScopedStore(_Restricted):
     def history(self, memory_id: int) -> list[Change]:
         changes = self._read.changes(self._store.history(memory_id))
         if not any(change.memory_id == memory_id for change in changes):
-            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+            raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
@@ -296,15 +296,15 @@ class ScopedStore(_Restricted):
             refuse("Re-embedding every memory")
         self._store.set_signature(signature)
 
-    def given(self, client: str, session: str) -> dict[int, str]:
-        digests = self._store.given(self._write.client(client), session)
+    def injected(self, client: str, session: str) -> dict[int, str]:
+        digests = self._store.injected(self._write.client(client), session)
         return {memory_id: digests[memory_id] for memory_id in self._read.ids(digests)}
 
-    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
-        visible = {memory_id: given[memory_id] for memory_id in self._read.ids(given)}
-        self._store.give(self._write.client(client), session, visible)
+    def mark_injected(self, client: str, session: str, injected: Mapping[int, str]) -> None:
+        visible = {memory_id: injected[memory_id] for memory_id in self._read.ids(injected)}
+        self._store.mark_injected(self._write.client(client), session, visible)
 
-    def forget_given_before(self, before: str) -> int:  # noqa: ARG002
+    def forget_injected_before(self, before: str) -> int:  # noqa: ARG002
         refuse("Deleting records of injected memories")
 
     def close(self) -> None:
@@ -337,7 +337,7 @@ class _ScopedInbox(_Restricted, Inbox):
     def item(self, item_id: int) -> Item:
         item = self._inbox.item(item_id)
         if not self._write.owns_item(item):
-            raise NotFound(f"There is no item {item_id} in the inbox.", "It may belong to another store.")
+            raise NotFound(f"There is no capture {item_id}.", "It may belong to another store.")
         return self._write.to_delivered(item)
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
@@ -430,9 +430,9 @@ class _ScopedEpisodeIndex(_Restricted, EpisodeIndex):
         numbers = self._index.changesets(session, limit)
         return [number for number in numbers if self._read.changeset(self._read.store.changeset(number))]
 
-    def given(self, session: AgentSession) -> list[int]:
+    def injected(self, session: AgentSession) -> list[int]:
         """Return what the viewer's own session received; nothing for sessions of others."""
-        return self._read.ids(self._index.given(session)) if is_own(session, self._read.viewer) else []
+        return self._read.ids(self._index.injected(session)) if is_own(session, self._read.viewer) else []
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         visible = [passage.id for passage in self.passages(list(also))]

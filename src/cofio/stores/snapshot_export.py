@@ -18,9 +18,9 @@ from cofio.models.episodes import ExportedEpisode
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Changeset, Memory, Occurrence
 from cofio.ports import Snapshots, Vector
-from cofio.stores.database import Database, Queries
 from cofio.stores.domain_knowledge import list_rows_by_id
 from cofio.stores.episodes import export_episodes
+from cofio.stores.query_runner import Database, Queries
 from cofio.stores.row_mapping import LISTED, as_json, is_storable_int, to_memory
 
 if TYPE_CHECKING:

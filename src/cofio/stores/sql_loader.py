@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -17,6 +17,12 @@ def queries(dialect: str) -> dict[str, str]:
     """Return the queries of the dialect by name."""
     _, *parts = _NAME.split(_read(dialect, "queries.sql"))
     return {name: text.strip().rstrip(";") for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+@lru_cache(maxsize=1024)
+def fill(dialect: str, name: str, parts: tuple[tuple[str, str], ...]) -> str:
+    """Return a query of the dialect with these parts in its braces."""
+    return queries(dialect)[name].format(**dict(parts))
 
 
 def schema(dialect: str) -> str:

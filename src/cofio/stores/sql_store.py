@@ -14,7 +14,6 @@ from cofio.models.domain_knowledge import RowDecision
 from cofio.models.memory import Change, Changeset, Decision, Memory, Occurrence, Retrieval, Scope, to_utc_iso
 from cofio.ports import Clock, Settles, Vector
 from cofio.stores.apply import UnitOfWork
-from cofio.stores.database import BRIEFLY, LAST_ID, Database, Queries
 from cofio.stores.domain_knowledge import (
     SqlKnowledgeRows,
     SqlKnowledgeTables,
@@ -29,6 +28,7 @@ from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.maintenance_runs import SqlRuns
 from cofio.stores.memory_rows import SqlRowStorage
 from cofio.stores.notes import SqlNotes
+from cofio.stores.query_runner import BRIEFLY, LAST_ID, Database, Queries
 from cofio.stores.row_mapping import LISTED, from_json, is_storable_int, to_memory
 from cofio.stores.token_embeddings import SqlTokenEmbeddings
 from cofio.stores.usage_statistics import SqlUsageQueries
@@ -161,7 +161,7 @@ class SqlStore:
         with self._database.reading() as queries:
             changes = _read_changes(queries, "changes_of_lineage", memory_id)
         if not changes:
-            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+            raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
@@ -172,7 +172,7 @@ class SqlStore:
         with self._database.reading() as queries:
             row = queries.one("get_changeset", {"id": changeset_id}) if is_storable_int(changeset_id) else None
             if row is None:
-                raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+                raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
             rows = of_changeset(queries, changeset_id)
             return to_changeset(row, _read_changes(queries, "changes_of_changeset", changeset_id), rows)
 
@@ -210,24 +210,26 @@ class SqlStore:
             rows = queries.all(name, {"limit": limit, "ids": queries.ids(among or ())}, columns=LISTED)
         return [to_memory(row) for row in rows]
 
-    def given(self, client: str, session: str) -> dict[int, str]:
+    def injected(self, client: str, session: str) -> dict[int, str]:
         with self._database.reading() as queries:
-            return dict(queries.all("given", {"client": client, "session": session}))
+            return dict(queries.all("injected", {"client": client, "session": session}))
 
-    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+    def mark_injected(self, client: str, session: str, injected: Mapping[int, str]) -> None:
         about = {"client": client, "session": session, "at": self._clock()}
-        ids = sorted(memory_id for memory_id in given if is_storable_int(memory_id))
+        ids = sorted(memory_id for memory_id in injected if is_storable_int(memory_id))
         if ids:
             with self._database.writing(BRIEFLY) as queries:  # these writes do not block
-                queries.many("give", [{**about, "id": memory_id, "digest": given[memory_id]} for memory_id in ids])
+                queries.many(
+                    "mark_injected", [{**about, "id": memory_id, "digest": injected[memory_id]} for memory_id in ids]
+                )
 
-    def forget_given(self, client: str, session: str) -> None:
+    def clear_injected(self, client: str, session: str) -> None:
         with self._database.writing() as queries:
-            queries.run("forget_given", {"client": client, "session": session})
+            queries.run("clear_injected", {"client": client, "session": session})
 
-    def forget_given_before(self, before: str) -> int:
+    def forget_injected_before(self, before: str) -> int:
         with self._database.writing() as queries:
-            return queries.count("forget_given_before", {"before": to_utc_iso(before)})
+            return queries.count("forget_injected_before", {"before": to_utc_iso(before)})
 
     def stats(self) -> dict[str, Any]:
         with self._database.reading() as queries:

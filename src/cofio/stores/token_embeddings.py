@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cofio.models.memory import Memory
-from cofio.stores.database import BRIEFLY, Database
+from cofio.stores.query_runner import BRIEFLY, Database
 from cofio.stores.row_mapping import LISTED, to_memory
 
 

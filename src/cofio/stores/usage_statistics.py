@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from cofio.models.maintenance import UsageTracking, View
 from cofio.models.memory import Memory, Scope, to_utc_iso
-from cofio.stores.database import Database, delete_before
 from cofio.stores.filters import condition
+from cofio.stores.query_runner import Database, delete_before
 from cofio.stores.row_mapping import LISTED, to_memory
 
 #: The condition and the order of each view.

@@ -11,7 +11,7 @@ Kept light, because the hook fallback renders blocks too, in a process with a bu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -53,11 +53,11 @@ class BriefingLine(NamedTuple):
 
 
 class RemainingSpace:
-    """Remaining characters and tokens of a block, after subtracting its frame."""
+    """Remaining characters and tokens of a text, after subtracting its frame."""
 
-    def __init__(self, *frame: str, most: int = MAX_TOKENS) -> None:
-        self._characters = MAX_CHARS - sum(map(len, frame))
-        self._tokens = min(most, MAX_TOKENS) - sum(map(estimate_tokens, frame))
+    def __init__(self, *frame: str, tokens: int = MAX_TOKENS, characters: int = MAX_CHARS) -> None:
+        self._characters = characters - sum(map(len, frame))
+        self._tokens = tokens - sum(map(estimate_tokens, frame))
 
     def takes(self, text: str) -> bool:
         """Reserve room for the text and return True, or return False if it does not fit."""
@@ -69,6 +69,20 @@ class RemainingSpace:
         return True
 
 
+def build_section(head: str, rows: Sequence[str], room: RemainingSpace, *, gap: str = "") -> tuple[str, int]:
+    """Return the head with the rows that fit, and their number; "" and 0 if none fits.
+
+    All context blocks consist of such sections. The first row that does not fit ends the section. `gap`, the text that
+    may follow the section, takes room too.
+    """
+    count = 0
+    for row in rows:
+        if not room.takes(row if count else head + row + gap):
+            break
+        count += 1
+    return (head + "".join(rows[:count]) if count else ""), count
+
+
 def build_block(
     lines: Sequence[BriefingLine], heading: str, exact: Sequence[BriefingLine] = ()
 ) -> tuple[str, tuple[int, ...]]:
@@ -78,36 +92,27 @@ def build_block(
     shortened. The first line that does not fit ends the block. `exact`, domain knowledge, precedes the memories under
     its own heading.
     """
-    opening, ending = _OPENING, _ENDING
-    room = RemainingSpace(opening, ending)
+    room = RemainingSpace(_OPENING, _ENDING)
     ids: list[int] = []
-    parts: list[str] = []
+    sections: list[str] = []
     seen_texts: set[str] = set()
-    for head, section in ((f"{EXACT}\n", exact), (f"{heading}\n", lines)):
-        rows, whole = _render_rows(section, head, room, seen_texts)
-        if rows:
-            parts += [head, *(row for _, row in rows)]
-            ids += [line_id for line_id, _ in rows]
-        if not whole:
+    for head, section in ((EXACT, exact), (heading, lines)):
+        distinct = list(_list_distinct(section, seen_texts))
+        text, count = build_section(f"{head}\n", [_render_row(*row) for row in distinct], room)
+        sections.append(text)
+        ids += [line.id for line, _ in distinct[:count]]
+        if count < len(distinct):
             break
-    return (f"{opening}{''.join(parts)}{ending}", tuple(ids)) if ids else ("", ())
+    return (f"{_OPENING}{''.join(sections)}{_ENDING}", tuple(ids)) if ids else ("", ())
 
 
-def _render_rows(
-    lines: Sequence[BriefingLine], head: str, room: RemainingSpace, seen_texts: set[str]
-) -> tuple[list[tuple[int, str]], bool]:
-    """Return ids and rendered rows of new lines that fit, and whether all of them fitted."""
-    rows: list[tuple[int, str]] = []
+def _list_distinct(lines: Iterable[BriefingLine], seen_texts: set[str]) -> Iterator[tuple[BriefingLine, str]]:
+    """Yield the lines with new texts, each with its neutral text."""
     for line in lines:
         text = neutralize(line.text)
-        if not text or text.casefold() in seen_texts:
-            continue
-        row = _render_row(line, text)
-        if not room.takes(row if rows else head + row):
-            return rows, False
-        seen_texts.add(text.casefold())
-        rows.append((line.id, row))
-    return rows, True
+        if text and text.casefold() not in seen_texts:
+            seen_texts.add(text.casefold())
+            yield line, text
 
 
 def _render_row(line: BriefingLine, text: str) -> str:
@@ -147,11 +152,11 @@ def exact_id(words: str, *, noted: bool) -> int:
     return -2 * (int(digest(words), 16) >> 13) - (2 if noted else 1)
 
 
-def is_new(line: BriefingLine, given: Mapping[int, str]) -> bool:
+def is_new(line: BriefingLine, injected: Mapping[int, str]) -> bool:
     """Return whether a domain knowledge line, or its note, has not been given yet."""
     if line.note:
-        return given.get(line.id) != exact_digest(line)
-    return line.id not in given and line.id - 1 not in given
+        return injected.get(line.id) != exact_digest(line)
+    return line.id not in injected and line.id - 1 not in injected
 
 
 def exact_digest(line: BriefingLine) -> str:
@@ -352,7 +357,7 @@ class _Selection:
         self.lines: list[BriefingLine] = []
         self._finish = finish
         self._most = MAX_TOKENS if rule.most is None else rule.most
-        self._room = RemainingSpace(_OPENING, _ENDING, f"{START}\n", most=rule.tokens)
+        self._room = RemainingSpace(_OPENING, _ENDING, f"{START}\n", tokens=min(rule.tokens, MAX_TOKENS))
         self._seen_texts: set[str] = set()
         self._tried: set[int] = set()
 

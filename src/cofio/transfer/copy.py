@@ -87,7 +87,7 @@ class CopyRun:
         self._become(name)
         with self.source.snapshots.snapshot() as still:
             if self.source.stats()["embedder"] != embedder:
-                raise Conflict("The source is being re-embedded.", "Copy once that is done.")
+                raise Conflict("The source is being re-embedded.", "Copy when that has finished.")
             self._keep_ids()
             self._sign(embedder)
             copied = self._copy_rows(still, f"copy of store {name}")

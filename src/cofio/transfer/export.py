@@ -39,7 +39,7 @@ def export_lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
         header.update(memories=count, last_id=last, **({"knowledge": row_count} if row_count else {}))
         if vectors:
             if store.stats()["embedder"] != embedder:
-                raise Conflict("The store is being re-embedded.", "Export once that is done, or without vectors.")
+                raise Conflict("The store is being re-embedded.", "Export when that has finished, or without vectors.")
             header.update({"embedder": embedder} if count else {})
         yield _to_line(header)
         after = 0

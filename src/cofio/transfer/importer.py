@@ -90,13 +90,15 @@ class ImportRun:
     def lines(self, lines: Iterable[str | bytes]) -> ImportResult:
         """Import an export, or lines of plain facts. Lines are read twice, so an iterator is not enough."""
         if iter(lines) is lines:
-            raise InvalidInput("The lines can be read only once.", "Give a list, or Lines of a file.")
+            raise InvalidInput("The lines can be read only once.", "Give a list or a JsonlFile.")
         first = next(objects(lines), None)
         if isinstance(first, BadRecord):
             raise first  # the format of the other lines is unknown then
         header = header_of(first) if first else None
         if header and self.about:
-            raise InvalidInput("An export defines the place of each memory.", f"Leave out: {', '.join(self.about)}.")
+            raise InvalidInput(
+                "An export already sets the source and project of each memory.", f"Omit: {', '.join(self.about)}."
+            )
         try:
             if header:
                 self._export(header, lines)

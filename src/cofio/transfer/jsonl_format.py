@@ -234,7 +234,9 @@ def plain_fact(line: NumberedRecord, file: str) -> Fact:
             raise InvalidInput("It has no text.")
         unknown = sorted(values.keys() - set(_FACT))
         if unknown:
-            raise InvalidInput(f"A fact has no {', '.join(unknown)}; an export of cofio keeps its first line.")
+            raise InvalidInput(
+                f"A fact has no field {', '.join(unknown)}. If this is an export of cofio, keep its first line."
+            )
         fact = _to_fact({"method": "import", **values})
         if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
             raise InvalidInput("The id is neither a string nor a number.")

@@ -81,7 +81,7 @@ def restore(
 def check(file: Path, store: Path) -> None:
     """Raise an error for a file that is missing, the store itself, not ours, damaged, or newer than this cofio."""
     if not file.is_file():
-        raise NotFound(f"There is no file {file}.", "`cofio backup --list` shows what there is.")
+        raise NotFound(f"There is no file {file}.", "`cofio backup --list` lists the backups.")
     if store.exists() and file.samefile(store):
         raise InvalidInput(f"{file} is the store itself.", "Name a backup.")
     with translated(file), open_connection(file, "ro") as connection:
@@ -95,7 +95,7 @@ def check(file: Path, store: Path) -> None:
 
 def _refuse_strangers(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise InvalidInput(f"{path} is an SQLite file, but not one of cofio's.", "Name another file.")
+        raise InvalidInput(f"{path} is an SQLite file, but not a cofio store.", "Name another file.")
 
 
 def _overwrite(

@@ -38,7 +38,7 @@ def redraw_map(dots: MapSource, before: PreviousPositions | None) -> tuple[Map, 
 
     The map omits the vectors, which are large.
     """
-    ground = (before.kept(dots) if before else None) or PreviousPositions.of(dots, place_memories(dots))
+    ground = (before.update(dots) if before else None) or PreviousPositions.of(dots, place_memories(dots))
     light = dots._replace(vectors=np.empty((0, 0), np.float32))
     return build_map(light, ground.places_of(dots)), ground
 

@@ -112,12 +112,12 @@ def _choose_terms(telling: Scores, written: Sequence[str]) -> list[list[int]]:
     return [_pick_terms(scores, owner == cluster, written) for cluster, scores in enumerate(telling)]
 
 
-def _pick_terms(scores: NDArray[np.float64], own: NDArray[np.bool_], written: Sequence[str]) -> list[int]:
+def _pick_terms(scores: NDArray[np.float64], in_cluster: NDArray[np.bool_], written: Sequence[str]) -> list[int]:
     best = np.argsort(-scores, kind="stable")[:LOOKED_AT]
     best = best[scores[best] > 0]
     terms: list[int] = []
-    for term in [*best[own[best]].tolist(), *best[~own[best]].tolist()]:
-        is_distinct = len(terms) < FEWEST or (own[term] and scores[term] >= PART * scores[terms[0]])
+    for term in [*best[in_cluster[best]].tolist(), *best[~in_cluster[best]].tolist()]:
+        is_distinct = len(terms) < FEWEST or (in_cluster[term] and scores[term] >= PART * scores[terms[0]])
         if is_distinct and not any(_is_alike(written[term], written[earlier]) for earlier in terms):
             terms.append(term)
     return terms[:MOST]

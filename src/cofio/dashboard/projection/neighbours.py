@@ -47,18 +47,18 @@ def neighbours(points: Matrix, k: int) -> Neighbours:
     return _weigh(rows, squares)
 
 
-def nearest_among(points: Matrix, known: Matrix, k: int) -> Neighbours:
-    """Return the k nearest of the known points for each point."""
-    return _weigh(*_find_nearest(points, known, min(k, len(known))))
+def nearest_among(points: Matrix, others: Matrix, k: int) -> Neighbours:
+    """Return the k nearest of the other points for each point."""
+    return _weigh(*_find_nearest(points, others, min(k, len(others))))
 
 
-def _find_nearest(points: Matrix, known: Matrix, k: int) -> tuple[Rows, Matrix]:
+def _find_nearest(points: Matrix, others: Matrix, k: int) -> tuple[Rows, Matrix]:
     """Return the k nearest rows, nearest first, and their squared distances."""
     rows, squares = np.empty((len(points), k), np.int64), np.empty((len(points), k), np.float32)
-    lengths = np.vecdot(known, known)
+    lengths = np.vecdot(others, others)
     for start in range(0, len(points), BLOCK):
         some = slice(start, start + BLOCK)
-        apart = lengths - 2 * (points[some] @ known.T)  # minus the point's own squared length: same order
+        apart = lengths - 2 * (points[some] @ others.T)  # minus the point's own squared length: same order
         best = np.argpartition(apart, k - 1, axis=1)[:, :k]
         order = np.argsort(np.take_along_axis(apart, best, axis=1), axis=1, kind="stable")
         rows[some] = np.take_along_axis(best, order, axis=1)
@@ -67,9 +67,9 @@ def _find_nearest(points: Matrix, known: Matrix, k: int) -> tuple[Rows, Matrix]:
     return rows, np.maximum(squares, 0, out=squares)
 
 
-def _drop_self(own: Rows, rows: Rows, squares: Matrix) -> tuple[Rows, Matrix]:
+def _drop_self(indices: Rows, rows: Rows, squares: Matrix) -> tuple[Rows, Matrix]:
     """Remove each point from its own neighbours; if duplicates displaced it, remove the last neighbour."""
-    oneself = rows == own[:, np.newaxis]
+    oneself = rows == indices[:, np.newaxis]
     oneself[~oneself.any(axis=1), -1] = True
     shape = len(rows), rows.shape[1] - 1
     return rows[~oneself].reshape(shape), squares[~oneself].reshape(shape)
@@ -91,10 +91,10 @@ def _iter_cells(points: Matrix, at_least: int) -> Iterator[tuple[Rows, Rows]]:
     order = np.argsort(cell, kind="stable")
     members = np.split(order, np.searchsorted(cell[order], np.arange(1, len(centres))))
     around, _ = _drop_self(np.arange(len(centres)), *_find_nearest(centres, centres, min(NEAR + 1, len(centres))))
-    for own, cells in zip(members, around, strict=True):
+    for indices, cells in zip(members, around, strict=True):
         others = np.concatenate([members[number][:LARGEST] for number in cells])
-        for start in range(0, len(own), LARGEST):
-            part = own[start : start + LARGEST]
+        for start in range(0, len(indices), LARGEST):
+            part = indices[start : start + LARGEST]
             some = np.concatenate([part, others])
             yield part, some if len(some) >= at_least else np.arange(len(points))
 

@@ -41,7 +41,7 @@ class PreviousPositions(NamedTuple):
         order = np.argsort(ids)
         return cls(ids[order], dots.vectors[order, :MARKED], places[order], changed)
 
-    def kept(self, dots: MapSource) -> PreviousPositions | None:
+    def update(self, dots: MapSource) -> PreviousPositions | None:
         """Return the ground of these memories, keeping known positions; None if too many have changed."""
         at, is_known = self._match_ids(dots)
         changed = self.changed + np.count_nonzero(~is_known) + len(self.ids) - np.count_nonzero(is_known)
@@ -68,9 +68,9 @@ class PreviousPositions(NamedTuple):
         return at, (self.ids[at] == ids) & (self.marks[at] == marks).all(axis=1)
 
 
-def _place_beside(vectors: Matrix, known: Matrix, places: Places) -> Places:
+def _place_beside(vectors: Matrix, others: Matrix, places: Places) -> Places:
     """Return positions among those nearest neighbours that are close to the nearest one, never between two groups."""
-    near = nearest_among(vectors, known, LIKE)
+    near = nearest_among(vectors, others, LIKE)
     spots = places[near.rows]
     together = np.abs(spots - spots[:, :1]).max(axis=2) <= BESIDE
     weights = near.weights * together

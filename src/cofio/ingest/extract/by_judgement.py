@@ -167,13 +167,13 @@ def _read_turn(turn: _TurnText, judge: Judge, role: str) -> list[Sentence]:
             facts = [replace(fact, tentative=True) for fact in facts]
         way, reason = _KEPT if part.sure and facts else _DOUBTFUL if part.likely else _SKIPPED
         text = turn.text[part.place[0] : part.place[1]]
-        if facts and result and (whole := _continued(result[-1].found, facts[0])):
-            result[-1] = replace(result[-1], found=(*result[-1].found[:-1], whole))
+        if facts and result and (joined := _continued(result[-1].found, facts[0])):
+            result[-1] = replace(result[-1], found=(*result[-1].found[:-1], joined))
             del facts[0]
         for place in range(len(facts) - 1, 0, -1):
             points_back = _POINTS.match(facts[place].text) or _POINTS_BACK.match(facts[place].text)
-            if points_back and (whole := _continued(facts[:place], facts[place])):
-                facts[place - 1 : place + 1] = [whole]
+            if points_back and (joined := _continued(facts[:place], facts[place])):
+                facts[place - 1 : place + 1] = [joined]
         result.append(Sentence(text=text, role=role, way=way, reason=reason, found=tuple(facts)))
     if role == "user" and any(part.hint for part in parts) and not any(sentence.found for sentence in result):
         _add_news(turn, result)
@@ -284,14 +284,14 @@ def _find_parts(turn: _TurnText, judge: Judge) -> Iterator[_TextPart]:
 
 def _join_clauses(spans: Sequence[Span], text: str) -> list[Span]:
     """Return the spans of a sentence, joined where they overlap or where one ends within a clause."""
-    whole: list[Span] = []
+    joined: list[Span] = []
     for span in spans:
-        if whole and (span.start < whole[-1].end or _breaks_off(text, whole[-1], span)):
-            last = whole.pop()
+        if joined and (span.start < joined[-1].end or _breaks_off(text, joined[-1], span)):
+            last = joined.pop()
             surer = max(last, span, key=lambda candidate: candidate.probability)
             span = surer._replace(start=last.start, end=max(last.end, span.end))
-        whole.append(span)
-    return whole
+        joined.append(span)
+    return joined
 
 
 def _breaks_off(text: str, span: Span, following: Span) -> bool:

@@ -102,15 +102,15 @@ def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_
     if not spoken:
         return LLMExtraction(found=((),) * len(exchanges))
     if len(spoken) > 1 and not _fits(llm, spoken, background):
-        raise TooLarge(f"{len(spoken)} turns are too long for one call.", "They are read in halves.")
+        raise TooLarge(f"{len(spoken)} turns are too long for one call.", "They are processed in two halves.")
     reply = _parse_reply(_call_model(llm, spoken, background), spoken)
     by_exchange = iter(reply.found)
     return replace(reply, found=tuple(next(by_exchange) if exchange in spoken else () for exchange in exchanges))
 
 
 def _fits(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> bool:
-    whole = _build_prompt(exchanges, background, _UNBOUNDED)
-    return len(whole) <= _compute_room(llm, _build_system(exchanges), exchanges)
+    prompt = _build_prompt(exchanges, background, _UNBOUNDED)
+    return len(prompt) <= _compute_room(llm, _build_system(exchanges), exchanges)
 
 
 def _call_model(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> Completion:
@@ -170,15 +170,15 @@ def _compute_room(llm: LLM, system: str, exchanges: Sequence[Exchange]) -> int:
 
 def _build_prompt(exchanges: Sequence[Exchange], background: Background, room: int) -> str:
     injected = [text for exchange in exchanges for text in exchange.injected]
-    known = _format_known((*background.memories, *injected), min(_KNOWN, room // 4))
+    known_block = _format_known((*background.memories, *injected), min(_KNOWN, room // 4))
     earlier = _format_earlier(background.earlier, min(_EARLIER, room // 8))
-    room_left = room - len(known) - len(earlier)
+    room_left = room - len(known_block) - len(earlier)
     transcript = "\n".join(
         _format_exchange(f"t{number}", exchange, room_left) for number, exchange in enumerate(exchanges, 1)
     )
     believed = f"{_BELIEVED} " if any(exchange.context == OBSERVATION for exchange in exchanges) else ""
     asks = f"{believed}Write down what lasts. Reply with the JSON object only."
-    return f"{known}{earlier}<transcript>\n{transcript}\n</transcript>\n\n{asks}"
+    return f"{known_block}{earlier}<transcript>\n{transcript}\n</transcript>\n\n{asks}"
 
 
 def _format_exchange(name: str, exchange: Exchange, room: int) -> str:

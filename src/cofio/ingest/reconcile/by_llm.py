@@ -167,17 +167,17 @@ def _order_outcomes(
     novel: Callable[[Fact, Vector], FactOutcome],
 ) -> list[FactOutcome]:
     """Return one decision per fact. A memory that one fact replaced or removed is unavailable to later facts."""
-    gone: set[int] = set()
+    removed_ids: set[int] = set()
     outcomes = []
     for place, fact in enumerate(facts):
         outcome = decided.get(place)
-        if outcome is None or _get_target(outcome) in gone:
+        if outcome is None or _get_target(outcome) in removed_ids:
             outcome = novel(fact, vectors[place])
-        if _get_target(outcome) in gone:
+        if _get_target(outcome) in removed_ids:
             reason = f"new: another fact has just replaced memory {_get_target(outcome)}"
             outcome = FactOutcome(fact=fact, reason=reason) if is_retraction(fact) else _add(fact, reason)
         if isinstance(outcome.decision, Update | Delete):
-            gone.add(outcome.decision.id)
+            removed_ids.add(outcome.decision.id)
         outcomes.append(outcome)
     return outcomes
 

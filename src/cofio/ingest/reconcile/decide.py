@@ -16,7 +16,6 @@ from typing import NamedTuple
 from cofio.ingest.reconcile.compare import Comparer, Comparison, have_same_form, share_words
 from cofio.models.exchange import FactOutcome
 from cofio.models.memory import (
-    MAX_LABELS,
     MAY_REPLACE,
     Add,
     Change,
@@ -32,6 +31,7 @@ from cofio.models.memory import (
     audience,
     same_place,
 )
+from cofio.models.merge import inherit_tags
 from cofio.ports import Matrix, MemoryQueries, MemoryReader, Vector
 from cofio.text import lazy_re
 from cofio.text.duplicates import content_words, find_names, find_numbers, is_negated
@@ -109,8 +109,8 @@ def _take_over(outcome: FactOutcome, withdrawn: Sequence[Decision]) -> FactOutco
     if update and isinstance(decision, Add):
         remaining.remove(update)
         decision = replace(update, fact=outcome.fact)
-    gone = tuple(Delete(old.id, old.reason) for old in remaining)
-    return replace(outcome, decision=decision, also=(*outcome.also, *gone))
+    deletions = tuple(Delete(old.id, old.reason) for old in remaining)
+    return replace(outcome, decision=decision, also=(*outcome.also, *deletions))
 
 
 class TypedFacts(NamedTuple):
@@ -134,16 +134,16 @@ class TypedFacts(NamedTuple):
         else:
             self.settled_by[place] = self.settled_by[first]
 
-    def changes(self, done: Sequence[Change]) -> list[Change]:
+    def changes(self, applied: Sequence[Change]) -> list[Change]:
         """Return the change of each fact. A repeated fact has the change of its own sighting."""
-        firsts = {id(change): place for place, change in enumerate(done)}
-        starts = [firsts[id(change)] for change in changes_by_decision(self.decisions, done)]
+        firsts = {id(change): place for place, change in enumerate(applied)}
+        starts = [firsts[id(change)] for change in changes_by_decision(self.decisions, applied)]
         repeated = dict.fromkeys(self.settled_by, 0)
         answers = []
         for place, decision in enumerate(self.settled_by):
             offset = repeated[decision] if isinstance(self.decisions[decision], Add) else 0
             repeated[decision] += 1
-            answers.append(replace(done[starts[decision] + offset], near=self.near.get(place, ())))
+            answers.append(replace(applied[starts[decision] + offset], near=self.near.get(place, ())))
         return answers
 
 
@@ -294,20 +294,20 @@ def related(
     if repeated and same_place(fact, exact[0]):
         return repeated  # otherwise compare in the fact's own place, which may disagree with the wider memory
     return repeated + [
-        (memory, _compare(fact, memory, cosine, comparer, retracts=retracts, own=memory.id not in others))
+        (memory, _compare(fact, memory, cosine, comparer, retracts=retracts, is_nearest=memory.id not in others))
         for memory, cosine in candidates(fact, vector, store)
         if memory not in exact
     ]
 
 
 def _compare(
-    fact: Fact, memory: Memory, cosine: float, comparer: Comparer, *, retracts: bool, own: bool = True
+    fact: Fact, memory: Memory, cosine: float, comparer: Comparer, *, retracts: bool, is_nearest: bool = True
 ) -> Comparison:
     """Compare a memory with the message of a fact, and with the fact itself where that may matter.
 
     A change is often told over several sentences, and all facts of a message share the cost of that comparison. It
-    counts for the fact that is nearest to the memory (`own`). A long message about another topic hides a change, so a
-    fact that shares a word with the memory is always compared.
+    counts for the fact that is nearest to the memory (`is_nearest`). A long message about another topic hides a change,
+    so a fact that shares a word with the memory is always compared.
     """
     if _tells_another_row(fact, memory):
         return Comparison("add", 1.0, "they tell different rows")
@@ -316,7 +316,7 @@ def _compare(
     if around and around.kind == "add" and around.probability >= _SURELY_NOT and not near:
         return around
     alone = comparer.compare(fact.text, memory.text, cosine, retracts=retracts)
-    if around is None or not own or alone.kind in ("same", "update", "delete"):
+    if around is None or not is_nearest or alone.kind in ("same", "update", "delete"):
         return alone
     is_known = around.kind == "same" and around.probability >= _SURELY  # a fact wrongly taken for known is lost
     comparison = around if around.changes or is_known or around.kind == "doubtful" else alone
@@ -422,8 +422,7 @@ def _build_sighting(fact: Fact) -> Occurrence:
 
 def _inherit_tags(old: Memory, fact: Fact) -> Fact:
     """Return the fact with the tags of the memory that it replaces; its context defaults to the old text."""
-    tags = tuple(dict.fromkeys((*fact.tags, *old.tags)))[:MAX_LABELS]
-    return replace(fact, tags=tags, context=fact.context or old.text)
+    return replace(inherit_tags(fact, old), context=fact.context or old.text)
 
 
 def _explain_new(verdicts: Sequence[tuple[Memory, Comparison]]) -> str:

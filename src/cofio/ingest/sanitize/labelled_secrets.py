@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TypeAlias
 
-from cofio.ingest.sanitize.patterns import PATTERNS
 from cofio.ingest.sanitize.secret_heuristics import ValueForm, is_plain_word, looks_random, looks_secret
+from cofio.ingest.sanitize.secret_patterns import PATTERNS
 
 Span: TypeAlias = tuple[str, int, int]  # kind, start, end
 

@@ -35,7 +35,7 @@ def read_messages(messages: str | Sequence[Mapping[str, Any]], *, speaker: str =
         raise InvalidInput(f"messages is {type(messages).__name__}.", _HINT)
     raw_messages = [part for item in messages for part in _read_item(item)]
     if messages and not raw_messages and not any(map(_is_message, messages)):
-        raise InvalidInput("messages holds no message.", _HINT)
+        raise InvalidInput("messages is empty.", _HINT)
     return raw_messages
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cofio.ingest.sanitize.patterns import PATTERNS
+from cofio.ingest.sanitize.secret_patterns import PATTERNS
 
 
 def find_pii_numbers(text: str) -> Iterator[tuple[str, int, int]]:

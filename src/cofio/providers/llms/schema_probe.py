@@ -84,11 +84,11 @@ class SchemaProbe(Wrapper):
             if follows is None and ask:
                 follows = self._follows()
                 _store_result(self._folder, name, follows)
-                _log.info("%s %s the reconcile question.", self.model, "answers" if follows else "does not answer")
+                _log.info("%s %s decide about similar memories", self.model, "can" if follows else "cannot")
             elif follows is None:
                 self._not_before, self._pause = 0.0, _AGAIN  # this was not a failure
         except CofioError as error:
-            _log.info("could not probe whether %s reconciles: %s", self.model, error)
+            _log.info("could not test if %s can decide about similar memories: %s", self.model, error)
             return
         self._found = follows
 
@@ -139,4 +139,4 @@ def _store_result(folder: Path | None, name: str, follows: bool) -> None:
     try:
         write_atomic(folder / _FILE, json.dumps({**_read(folder), name: follows}, indent=1).encode())
     except OSError as error:
-        _log.debug("could not store the probe result: %s", error)
+        _log.debug("could not store the test result: %s", error)

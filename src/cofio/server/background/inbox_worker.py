@@ -14,14 +14,14 @@ from cofio.core import Keeper
 from cofio.errors import CofioError, StoreBusy
 from cofio.ports import Probeable
 
-_LOOK = 2.0  # seconds between two checks of the inbox without a wake-up
+_POLL = 2.0  # seconds between two checks of the inbox without a wake-up
 _QUIET = 0.02  # seconds without a capture before the next item is processed
 _PATIENCE = 1.0  # longest delay of an item for such a pause, in seconds
 _REST = 5.0  # seconds to wait after the store itself failed
-_READ = 8  # memories encoded for re-ranking per step: about 0.2 s
-_INDEXED = 16  # captures indexed per step
-_EMBEDDED = 4  # passages embedded per step: about 0.2 s
-_TIDY = 3600.0  # seconds between two retention runs
+_RERANK_BATCH = 8  # memories encoded for re-ranking per step: about 0.2 s
+_INDEX_BATCH = 16  # captures indexed per step
+_EMBED_BATCH = 4  # passages embedded per step: about 0.2 s
+_RETENTION_EVERY = 3600.0  # seconds between two retention runs
 _log = logging.getLogger(__name__)
 
 
@@ -48,8 +48,8 @@ class InboxWorker:
         self._episode_days = episode_days
         self._episode_mb = episode_mb
         self._llm_text_days = llm_text_days
-        self._tidied = 0.0
-        self._heard = 0.0  # time of the last capture
+        self._retention_at = 0.0
+        self._last_capture = 0.0  # time of the last capture
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="cofio-worker", daemon=True)
@@ -59,7 +59,7 @@ class InboxWorker:
 
     def wake(self) -> None:
         """Signal that the inbox has an item."""
-        self._heard = time.monotonic()
+        self._last_capture = time.monotonic()
         self._wake.set()
 
     def stop(self, patience: float = 5.0) -> None:
@@ -71,18 +71,18 @@ class InboxWorker:
 
     def drain(self) -> int:
         """Process everything that is due; return the number of items."""
-        self._find_out()
+        self._probe_llm()
         count = 0
         while not self._stopping and (items := self._keeper.services.captures.claim()):
-            last_capture = self._heard
+            previous_capture = self._last_capture
             try:
                 for batch in self._keeper.services.captures.batches(items):
-                    self._let_pass()
+                    self._wait_for_quiet()
                     if self._stopping:
                         break
                     self._keeper.services.captures.process(*batch)
                     count += len(batch)
-                    if self._heard != last_capture and batch[0].exchange and batch[0].exchange.series:
+                    if self._last_capture != previous_capture and batch[0].exchange and batch[0].exchange.series:
                         break  # live captures made meanwhile go before the rest of a backfill
             finally:
                 self._keeper.services.captures.give_back(
@@ -90,65 +90,65 @@ class InboxWorker:
                 )  # items not processed, or extended meanwhile; the rest is settled
         return count
 
-    def _find_out(self) -> None:
+    def _probe_llm(self) -> None:
         """Probe the model's capabilities before the first capture needs them."""
         llm = self._keeper.llm
         if isinstance(llm, Probeable) and not llm.profile.reconciles_known:
             llm.probe(ask=bool(self._keeper.services.captures.due(1)))
 
-    def _let_pass(self) -> None:
+    def _wait_for_quiet(self) -> None:
         """Wait for incoming captures: learning can wait, a hook cannot."""
         until = time.monotonic() + _PATIENCE
-        while (now := time.monotonic()) < min(until, self._heard + _QUIET) and not self._stopping:
-            time.sleep(min(until, self._heard + _QUIET) - now)
+        while (now := time.monotonic()) < min(until, self._last_capture + _QUIET) and not self._stopping:
+            time.sleep(min(until, self._last_capture + _QUIET) - now)
 
     def _run(self) -> None:
         while not self._stopping:
             self._wake.clear()
-            pause = _LOOK
+            pause = _POLL
             try:
-                self._bring_in()
+                self._import_deliveries()
                 self.drain()
-                self._tidy()
-                pause = self._catch_up()
+                self._apply_retention()
+                pause = self._do_pending_work()
             except CofioError as error:
-                _log.warning("the inbox cannot be drained: %s", error)
+                _log.warning("the inbox cannot be processed: %s", error)
                 pause = _REST
             except Exception:  # noqa: BLE001 - the worker survives any error
-                _log.exception("unexpected error in the worker")
+                _log.exception("unexpected error in the inbox worker")
                 pause = _REST
             self._wake.wait(pause)
 
-    def _catch_up(self) -> float:
+    def _do_pending_work(self) -> float:
         """Do some pending work on memories and episodes; return the seconds to rest.
 
         That is as long as the work took, while there is more to do.
         """
         started = time.monotonic()
         try:
-            has_more = self._keeper.services.episodes.index_missing(most=_INDEXED) == _INDEXED
-            has_more |= self._keeper.services.embeddings.build_token_embeddings(most=_READ) == _READ
+            has_more = self._keeper.services.episodes.index_missing(most=_INDEX_BATCH) == _INDEX_BATCH
+            has_more |= self._keeper.services.embeddings.build_token_embeddings(most=_RERANK_BATCH) == _RERANK_BATCH
         except StoreBusy:  # writers of facts go first
-            return _LOOK
+            return _POLL
         try:
-            has_more |= self._keeper.services.episodes.embed_missing(most=_EMBEDDED) == _EMBEDDED
+            has_more |= self._keeper.services.episodes.embed_missing(most=_EMBED_BATCH) == _EMBED_BATCH
         except CofioError as error:  # such as an embedder that is down; word search works meanwhile
             _log.debug("embedding of episodes postponed: %s", error)
-        return time.monotonic() - started if has_more else _LOOK
+        return time.monotonic() - started if has_more else _POLL
 
-    def _bring_in(self) -> None:
+    def _import_deliveries(self) -> None:
         """Import deliveries left outside the inbox; if that fails, still process the inbox."""
         try:
             if self._fetch:
                 self._fetch()
         except CofioError as error:
-            _log.warning("spooled deliveries could not be imported: %s", error)
+            _log.warning("deliveries stored by hooks could not be imported: %s", error)
 
-    def _tidy(self) -> None:
+    def _apply_retention(self) -> None:
         """Apply the retention periods, at most once an hour."""
-        if self._tidied and time.monotonic() < self._tidied + _TIDY:
+        if self._retention_at and time.monotonic() < self._retention_at + _RETENTION_EVERY:
             return
-        self._tidied = time.monotonic()
+        self._retention_at = time.monotonic()
         self._keeper.services.retention.apply(
             captures=self._days_kept,
             retrievals=self._retrieval_days,

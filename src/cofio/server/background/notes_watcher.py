@@ -17,19 +17,19 @@ from pathlib import Path
 
 from cofio.core import Keeper
 from cofio.errors import CofioError
-from cofio.models.notes import IndexResult, Stamp
+from cofio.models.markdown_notes import IndexResult, Stamp
 
 EVERY = 5.0  # seconds between two polls of the folders
 _FILL = 60.0  # seconds between two checks for memories without a vector
-_FILLED = 256  # vectors computed per batch; searches run in between
-_BREATH = 0.05  # seconds between two batches
+_FILL_BATCH = 256  # vectors computed per batch; searches run in between
+_SHORT_PAUSE = 0.05  # seconds between two batches
 _FOLDER_AGAIN = 60.0  # longest delay in seconds until an unreadable folder is tried again
 _EMBEDDER_AGAIN = 600.0  # the same for the embedder, whose calls may cost money
 _log = logging.getLogger(__name__)
 
 
 class NotesWatcher:
-    """Background sync of folders. `told` receives every sync that changed something; `every` = 0 disables polling.
+    """Background sync of folders. `on_sync` receives every sync that changed something; `every` = 0 disables polling.
 
     Even without folders, it embeds every memory without a vector once the embedder works again.
     """
@@ -40,19 +40,19 @@ class NotesWatcher:
         folders: Iterable[Path] = (),
         *,
         every: float = EVERY,
-        told: Callable[[IndexResult], None] = lambda _: None,
+        on_sync: Callable[[IndexResult], None] = lambda _: None,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keeper = keeper
-        self._on_sync = told
-        self._looking = _Pause(every, every, ticks)
-        self._filling = _Pause(_FILL, _EMBEDDER_AGAIN, ticks)
-        self._filling.begin()  # wait first: the start of the service has priority
+        self._on_sync = on_sync
+        self._poll_pause = _Pause(every, every, ticks)
+        self._fill_pause = _Pause(_FILL, _EMBEDDER_AGAIN, ticks)
+        self._fill_pause.begin()  # wait first: the start of the service has priority
         self._watches = [
-            _WatchedFolder(fromkey, _Pause(every, _FOLDER_AGAIN, ticks)) for fromkey in dict.fromkeys(folders) if every
+            _WatchedFolder(folder, _Pause(every, _FOLDER_AGAIN, ticks)) for folder in dict.fromkeys(folders) if every
         ]
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self.run, name="cofio-librarian", daemon=True)
+        self._thread = threading.Thread(target=self.run, name="cofio-notes", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -67,13 +67,13 @@ class NotesWatcher:
     def run(self) -> None:
         """Poll until stopped."""
         while not self._stopping.is_set():
-            if self._watches and self._looking.is_over:
+            if self._watches and self._poll_pause.is_over:
                 self.tick()
-                self._looking.begin()
-            if self._filling.is_over and not self._stopping.is_set():
+                self._poll_pause.begin()
+            if self._fill_pause.is_over and not self._stopping.is_set():
                 self.fill()
-            due = (self._looking.left, self._filling.left) if self._watches else (self._filling.left,)
-            self._stopping.wait(max(_BREATH, min(due)))
+            due = (self._poll_pause.left, self._fill_pause.left) if self._watches else (self._fill_pause.left,)
+            self._stopping.wait(max(_SHORT_PAUSE, min(due)))
 
     # ── folders ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -103,13 +103,13 @@ class NotesWatcher:
         moving = watch.moving(stamps)
         if not watch.has_news(stamps, moving):
             return None
-        result = self._keeper.notes.index(watch.folder, but=moving, by="librarian", halted=self._stopping.is_set)
+        result = self._keeper.notes.index(watch.folder, but=moving, by="notes", halted=self._stopping.is_set)
         watch.was_read(stamps, moving)
         if result.changeset is None:
             return None
         _log.info("%s: %d added, %d updated, %d archived", watch.folder, result.added, result.updated, result.archived)
         self._on_sync(result)
-        self._filling.end()  # memories written without a vector need not wait long
+        self._fill_pause.end()  # memories written without a vector need not wait long
         return result
 
     # ── vectors ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -117,20 +117,20 @@ class NotesWatcher:
     def fill(self) -> int:
         """Compute a batch of missing vectors; return their number. If there are more, the next batch follows soon."""
         try:
-            count = self._keeper.embed_missing(most=_FILLED)
+            count = self._keeper.embed_missing(most=_FILL_BATCH)
         except CofioError as error:
-            if self._filling.failed():
-                _log.warning("memories left without vectors for now: %s", error)
+            if self._fill_pause.failed():
+                _log.warning("memories are stored without vectors until the embedder works: %s", error)
             return 0
         except Exception:  # noqa: BLE001 - the thread survives any error
             _log.exception("unexpected error while computing missing vectors")
-            self._filling.failed()
+            self._fill_pause.failed()
             return 0
-        self._filling.begin()
+        self._fill_pause.begin()
         if count:
             _log.info("%d missing vectors computed", count)
-        if count == _FILLED:
-            self._filling.end()
+        if count == _FILL_BATCH:
+            self._fill_pause.end()
         return count
 
 
@@ -140,14 +140,14 @@ class _WatchedFolder:
     def __init__(self, folder: Path, pause: _Pause) -> None:
         self.folder = folder
         self.pause = pause
-        self._looked: Mapping[str, Stamp] | None = None
+        self._last_seen: Mapping[str, Stamp] | None = None
         self._read: dict[str, Stamp] = {}
         self._device: int | None = None  # of the files read; an empty folder on another device is an unmounted disk
         self._problem = ""
 
     def moving(self, stamps: Mapping[str, Stamp]) -> set[str]:
         """Return files that are new, deleted or changed since the last look; at the first look, all files."""
-        before, self._looked = self._looked, stamps
+        before, self._last_seen = self._last_seen, stamps
         if before is None:
             return set(stamps)
         return {path for path in {*before, *stamps} if before.get(path) != stamps.get(path)}

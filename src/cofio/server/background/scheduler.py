@@ -32,7 +32,7 @@ class Scheduler:
         self._clock = clock
         self._every = every
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="cofio-caretaker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="cofio-scheduler", daemon=True)
 
     def start(self) -> None:
         """Start the thread, if anything is scheduled."""

@@ -33,7 +33,7 @@ from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.background.notes_watcher import NotesWatcher
 from cofio.server.background.scheduler import Scheduler
 from cofio.server.http import auth, decoding, docs, openapi
-from cofio.server.http.audit import AuditRecorder
+from cofio.server.http.audit_log import AuditRecorder
 from cofio.server.http.context import AppState, CachedProbe, RequestContext
 from cofio.server.http.error_responses import refusal
 from cofio.server.http.events import EventBroadcaster
@@ -102,7 +102,7 @@ def _build_state(keeper: Keeper, settings: Settings) -> AppState:
     keeper.on_learned(metrics.learned)
     keeper.on_injected(metrics.injected)
     codex = Path(settings.codex_home or "~/.codex").expanduser()
-    attendant = SessionHandler(
+    sessions = SessionHandler(
         keeper,
         settings.home,
         codex_home=codex,
@@ -121,9 +121,9 @@ def _build_state(keeper: Keeper, settings: Settings) -> AppState:
             episode_days=settings.episode_days,
             episode_mb=settings.episode_mb,
             llm_text_days=settings.llm_text_days,
-            fetch=attendant.fetch,
+            fetch=sessions.import_spool,
         ),
-        attendant,
+        sessions,
         CachedProbe(keeper.count),
         CachedProbe(keeper.inbox_status),
         CachedProbe(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),
@@ -232,7 +232,7 @@ class Endpoint:
             return self._no_such_method(request.method)
         call = _make_context(request, access, self.path, {**self._named, **request.path_params})
         if route.query_only and _has_body(request):
-            raise InvalidInput(f"{route.path} takes no body.", "Use the query string.")
+            raise InvalidInput(f"{route.path} accepts no body.", "Use the query string.")
         body = await auth.read_body(request, self._deps.max_body) if route.has_body else b""
         limiter = self._deps.limits.threads(route)
         return await to_thread.run_sync(self._run_handler, route, request, body, call, limiter=limiter)
@@ -263,7 +263,7 @@ class Endpoint:
 
     def _no_such_method(self, method: str) -> Response:
         allowed = ", ".join(self._methods)
-        error = InvalidInput(f"{self.path} does not take {method}.", f"Use {allowed}.")
+        error = InvalidInput(f"{self.path} does not accept {method}.", f"Use {allowed}.")
         return refusal(error, 405, {"Allow": allowed})
 
 
@@ -303,7 +303,7 @@ def _decode_input(route: Route, request: Request, body: bytes) -> object:
     if not route.has_body:
         return decoding.of_query(query, route.request)
     if query:
-        raise InvalidInput(f"{route.path} takes no query string.", "Send the fields in the body, as JSON.")
+        raise InvalidInput(f"{route.path} accepts no query string.", "Send the fields in the body, as JSON.")
     return decoding.of_body(body, request.headers.get("content-type", ""), route.request)
 
 

@@ -49,7 +49,7 @@ class RequestContext:
     holder: str = ""  # holder of the key, for the audit log
     headers: Mapping[str, str] = field(default_factory=dict)  # as received; may contain keys
 
-    def deed(self, act: str = "", outcome: str = "done", what: str = "", at: str = "") -> AuditEntry:
+    def entry(self, act: str = "", outcome: str = "done", what: str = "", at: str = "") -> AuditEntry:
         """Return an audit log entry for this request."""
         key = self.key.id if self.key else None
         name = self.holder or self.by
@@ -81,7 +81,7 @@ class CachedProbe(Generic[_Value]):
             return pending.result(self._patience if patience is None else patience)
         except TimeoutError:
             if self._known is None:
-                raise StoreBusy("The value is not known yet.", "Try again in a moment.") from None
+                raise StoreBusy("The value is still being computed.", "Try again in a moment.") from None
             return self._known[0]
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class AppState:
 
     keeper: Keeper
     worker: InboxWorker
-    attendant: SessionHandler
+    sessions: SessionHandler
     memory_count: CachedProbe[int]
     inbox_status: CachedProbe[InboxStatus]
     model_health: CachedProbe[Health]
@@ -123,4 +123,4 @@ class AppState:
         """Stop all background calls."""
         for service in (self.memory_count, self.inbox_status, self.model_health, self.news):
             service.close()
-        self.attendant.close()
+        self.sessions.close()

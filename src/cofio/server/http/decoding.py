@@ -15,10 +15,10 @@ from cofio.server.http.requests import RequestModel
 _Schema = TypeVar("_Schema", bound=RequestModel)
 _LISTS = ("tags", "visibility")  # may be repeated in a query string, or contain commas
 _TIMES = ("since", "until", "at")
-_BLANK_TELLS = ("project", "visible_in", "user", "team")  # of these, a blank value means none
+_EMPTY_MEANS_NONE = ("project", "visible_in", "user", "team")  # of these, a blank value means none
 _MOST_PARAMETERS = 100
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?$", re.DOTALL)
-_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def prepare(schemas: Iterable[type[RequestModel]]) -> None:
@@ -31,30 +31,30 @@ def prepare(schemas: Iterable[type[RequestModel]]) -> None:
         msgspec.json.Decoder(schema)
 
 
-def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
+def of_body(body: bytes, content_type: str, schema: type[_Schema]) -> _Schema:
     """Parse a JSON body; an empty body is an empty object if no field is required."""
     if not body.strip():
-        return _build_empty(takes)
+        return _build_empty(schema)
     kind = content_type.partition(";")[0].strip().lower()
     if kind and kind != "application/json" and not kind.endswith("+json"):
         raise InvalidInput(f"The body has the content type {kind}.", "Send JSON, with Content-Type: application/json.")
     try:
-        return msgspec.json.decode(body, type=takes)
+        return msgspec.json.decode(body, type=schema)
     except msgspec.ValidationError as error:
-        raise _misfit(error, takes) from error
+        raise _invalid_field(error, schema) from error
     except msgspec.DecodeError as error:
-        raise _malformed(error, body) from error
+        raise _invalid_json(error, body) from error
     except UnicodeDecodeError as error:
         raise InvalidInput("The body is not UTF-8.", "Send JSON in UTF-8.") from error
     except RecursionError as error:
-        raise InvalidInput("The body is nested too deeply.", "Send a flatter object.") from error
+        raise InvalidInput("The body is nested too deeply.", "Reduce the nesting.") from error
 
 
-def of_query(query: bytes, takes: type[_Schema]) -> _Schema:
+def of_query(query: bytes, schema: type[_Schema]) -> _Schema:
     """Parse a query string. A blank value counts as omitted, unless it means none."""
     sent: dict[str, Any] = {}
     for name, value in _parse_pairs(query):
-        if not value and name not in _BLANK_TELLS:
+        if not value and name not in _EMPTY_MEANS_NONE:
             continue
         if name in _LISTS:
             sent.setdefault(name, []).extend(value.split(","))
@@ -63,9 +63,9 @@ def of_query(query: bytes, takes: type[_Schema]) -> _Schema:
         else:
             sent[name] = _parse_time(value) if name in _TIMES else value
     try:
-        return msgspec.convert(sent, takes, strict=False)
+        return msgspec.convert(sent, schema, strict=False)
     except msgspec.ValidationError as error:
-        raise _misfit(error, takes) from error
+        raise _invalid_field(error, schema) from error
 
 
 def _parse_pairs(query: bytes) -> list[tuple[str, str]]:
@@ -84,31 +84,31 @@ def _parse_time(value: str) -> str | float:
     return value.replace(" ", "+") if "T" in value else value
 
 
-def _build_empty(takes: type[_Schema]) -> _Schema:
+def _build_empty(schema: type[_Schema]) -> _Schema:
     try:
-        return takes()
+        return schema()
     except TypeError as error:
-        raise InvalidInput("The body is empty.", f"Send a JSON object with: {_fields(takes)}.") from error
+        raise InvalidInput("The body is empty.", f"Send a JSON object with: {_fields(schema)}.") from error
 
 
-def _malformed(error: msgspec.DecodeError, body: bytes) -> InvalidInput:
-    if _HALF_PAIR.search(body) and ("surrogate" in str(error) or "truncated" in str(error)):
+def _invalid_json(error: msgspec.DecodeError, body: bytes) -> InvalidInput:
+    if _LONE_SURROGATE.search(body) and ("surrogate" in str(error) or "truncated" in str(error)):
         hint = "Escapes from \\ud800 to \\udfff come in pairs; send well-formed Unicode."
-        return InvalidInput("The body contains half of a surrogate pair, or ends too early.", hint)
+        return InvalidInput("The body contains an unpaired surrogate, or is truncated.", hint)
     message = str(error).removeprefix("JSON is malformed: ")
     return InvalidInput(f"The body is not JSON: {message[:1].lower()}{message[1:]}.", "Send a JSON object.")
 
 
-def _misfit(error: msgspec.ValidationError, takes: type[RequestModel]) -> InvalidInput:
+def _invalid_field(error: msgspec.ValidationError, schema: type[RequestModel]) -> InvalidInput:
     parts = _PLACE.match(str(error))
     problem, place = (parts["what"], parts["place"] or "") if parts else (str(error), "")
     where = f"{place}: the" if place else "The"
-    takes = getattr(takes, "each", takes) if "[" in place else takes
+    schema = getattr(schema, "entry_type", schema) if "[" in place else schema
     if match := re.search(r"(unknown|missing required) field `(.*)`", problem, re.DOTALL):
         wrong = "is not known" if match[1] == "unknown" else "is missing"
-        return InvalidInput(f"{where} field `{match[2]}` {wrong}.", f"There are: {_fields(takes)}.")
+        return InvalidInput(f"{where} field `{match[2]}` {wrong}.", f"Give one of: {_fields(schema)}.")
     if not place:
-        return InvalidInput(f"The body is invalid: {_lower(problem)}.", f"Send an object with: {_fields(takes)}.")
+        return InvalidInput(f"The body is invalid: {_lower(problem)}.", f"Send an object with: {_fields(schema)}.")
     hint = "Omit what you do not want to set." if "got `null`" in problem else "GET /docs shows the fields."
     return InvalidInput(f"`{place}` is invalid: {_lower(problem)}.", hint)
 
@@ -117,6 +117,6 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _fields(takes: type[RequestModel]) -> str:
-    fields = sorted(msgspec.structs.fields(takes), key=lambda field: not field.required)
+def _fields(schema: type[RequestModel]) -> str:
+    fields = sorted(msgspec.structs.fields(schema), key=lambda field: not field.required)
     return ", ".join(field.encode_name for field in fields)

@@ -23,18 +23,18 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>cofio {version}: the interface</title>
+<title>cofio {version}: HTTP API</title>
 <style>{style}</style>
 </head>
 <body>
 <h1>cofio <span class="dim">{version}</span></h1>
-<p>JSON in, JSON out. Where a key is set, send it as <code>X-API-Key</code> or as a bearer token. The name in
-<code>X-Cofio-Client</code> stands in the journal beside what you change. For machines: <a href="openapi.json">
-openapi.json</a>.</p>
-<p>What goes wrong says what to do: <code>{{"error": {{"code", "message", "hint"}}}}</code>.</p>
+<p>Requests and responses are JSON. If an API key is required, send it as <code>X-API-Key</code> or as a bearer token.
+Changes are recorded under the name in <code>X-Cofio-Client</code>. The same document for programs:
+<a href="openapi.json">openapi.json</a>.</p>
+<p>Every error has a message and a hint: <code>{{"error": {{"code", "message", "hint"}}}}</code>.</p>
 <h2>Routes</h2>
 {routes}
-<h2>Shapes</h2>
+<h2>Schemas</h2>
 {shapes}
 </body>
 </html>
@@ -63,14 +63,14 @@ def _route(route: Route, schemas: Mapping[str, Any]) -> str:
     schema = route.schema()
     response = schema if isinstance(schema, str) else _link(schema.__name__)
     role = "" if route.public else f" Requires a key with the role <b>{route.role}</b>, if keys are in use."
-    parts = [_table(rows), _example(route), f"<p>Gives {response}.{role}</p>"]
+    parts = [_table(rows), _example(route), f"<p>Returns {response}.{role}</p>"]
     head = f"<b>{route.method}</b><code>{escape(route.path)}</code><span>{escape(route.summary)}</span>"
     return f"<details><summary>{head}</summary><div>{''.join(parts)}</div></details>"
 
 
 def _shape(name: str, schema: Mapping[str, Any]) -> str:
     head = f"<summary><code>{escape(name)}</code></summary>"
-    return f'<details id="{escape(name)}">{head}<div>{_table(_rows(schema, "", "not always there"))}</div></details>'
+    return f'<details id="{escape(name)}">{head}<div>{_table(_rows(schema, "", "optional"))}</div></details>'
 
 
 def _example(route: Route) -> str:

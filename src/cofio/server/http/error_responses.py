@@ -91,8 +91,8 @@ def redact_for_stranger(error: CofioError) -> CofioError:
 
 def failure(path: str = "") -> Response:
     """Return the reply to an unexpected error; details are only in the log."""
-    hint = "The service's log has the details; please report it."
-    return refusal(CofioError("Something went wrong inside cofio.", hint), path=path)
+    hint = "See the log of the service for details, and report the error."
+    return refusal(CofioError("An internal error occurred in cofio.", hint), path=path)
 
 
 def _clip(text: str) -> str:

@@ -83,7 +83,7 @@ class _Address:
 
     failed: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TRIES))  # times
     opened: set[str] = field(default_factory=set)  # digests of accepted keys
-    told: float = -MINUTE  # time of the last audit entry on blocking this address
+    logged_at: float = -MINUTE  # time of the last audit entry on blocking this address
 
 
 class FailedAuthLimiter:
@@ -121,8 +121,8 @@ class FailedAuthLimiter:
     def is_news(self, address: str) -> bool:
         """Return whether blocking this address was not yet recorded within the last minute."""
         place = self._place(address)
-        news = self._ticks() - place.told >= MINUTE
-        place.told = self._ticks() if news else place.told
+        news = self._ticks() - place.logged_at >= MINUTE
+        place.logged_at = self._ticks() if news else place.logged_at
         return news
 
     def _place(self, address: str) -> _Address:

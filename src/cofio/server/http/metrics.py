@@ -87,7 +87,7 @@ class Metrics:
         """Count an injection. The histogram counts prompts and starts, its sum is of tokens."""
         self._injected.labels(injection.occasion).observe(injection.tokens)
 
-    def written(self, memories: int, inbox: InboxStatus) -> bytes:
+    def render(self, memories: int, inbox: InboxStatus) -> bytes:
         """Return all metrics in the Prometheus text format."""
         self._memories.set(memories)
         for state in ("pending", "parked", "stored", "merged", "rejected"):

@@ -69,7 +69,7 @@ DryRun = Annotated[bool, doc("Only preview what would be done.")]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 #: Types of parameters of the keeper's methods, unless an operation declares another one.
 _PARAMETERS: Mapping[str, Any] = {"limit": Limit, "why": Why, "dry_run": DryRun}
-_INTERNAL = ("self", "by", "deed", "progress")  # parameters that no request has
+_INTERNAL = ("self", "by", "entry", "progress")  # parameters that no request has
 _Model = TypeVar("_Model", bound="RequestModel")
 _Entry = TypeVar("_Entry")
 _Value = TypeVar("_Value")
@@ -213,7 +213,7 @@ class RecallRequest(RequestModel):
 
 
 class SearchAllRequest(RequestModel, kw_only=True):
-    each: ClassVar[type[RequestModel]] = SearchRequest
+    entry_type: ClassVar[type[RequestModel]] = SearchRequest
     queries: Annotated[list[SearchRequest | str], Meta(min_length=1, max_length=MAX_QUERIES)]
 
     def as_queries(self) -> list[Query]:
@@ -251,7 +251,7 @@ class AddRequest(AddItemRequest):
 
 
 class AddAllRequest(RequestModel, kw_only=True):
-    each: ClassVar[type[RequestModel]] = AddItemRequest
+    entry_type: ClassVar[type[RequestModel]] = AddItemRequest
     memories: Annotated[list[AddItemRequest], Meta(min_length=1, max_length=MAX_MEMORIES)]
     deduplicate: Deduplicated = True
     why: Why = ""
@@ -267,7 +267,7 @@ class EditFields(RequestModel):
     def changes(self) -> dict[str, Any]:
         sent = self.sent_fields(EDITABLE)
         if not sent:
-            raise InvalidInput("There is nothing to change.", f"Send any of: {', '.join(EDITABLE)}.")
+            raise InvalidInput("No field to change was given.", f"Send any of: {', '.join(EDITABLE)}.")
         return sent
 
 
@@ -339,7 +339,7 @@ class ApprovedDecision(RequestModel, kw_only=True, rename={"why": "reason"}):
         names = ("ids", "text") if self.action == "merge" else ("id", "into")
         sent = self.sent_fields(("id", "ids", "into", "text"))
         if not set(names) - {"into"} <= sent.keys() <= set(names):
-            raise InvalidInput(f"Fields missing or unexpected for {self.action!r}.", f"It takes: {', '.join(names)}.")
+            raise InvalidInput(f"Fields missing or unexpected for {self.action!r}.", f"Fields: {', '.join(names)}.")
         why = check_text(self.why, "reason", models_memory.MAX_TEXT)
         if self.action == "merge":
             return models_memory.Merge(tuple(sent["ids"]), Fact(text=sent["text"]), why)
@@ -347,7 +347,7 @@ class ApprovedDecision(RequestModel, kw_only=True, rename={"why": "reason"}):
 
 
 class ApproveRequest(RequestModel, kw_only=True):
-    each: ClassVar[type[RequestModel]] = ApprovedDecision
+    entry_type: ClassVar[type[RequestModel]] = ApprovedDecision
     chore: Annotated[str, doc("Chore that made the decisions.", PROPOSED)]
     as_of: Annotated[int, Meta(ge=0, description="The `as_of` of the dry run that returned them.")]
     decisions: Annotated[list[ApprovedDecision], Meta(min_length=1, max_length=MAX_MEMORIES)]
@@ -374,7 +374,7 @@ class ListingRequest(ScopeFields):
 
 
 class MapRequest(ScopeFields):
-    most: Annotated[int, Meta(ge=1, le=MOST_DOTS, description="Maximum number of memories, newest first.")] = MOST_DOTS
+    limit: Annotated[int, Meta(ge=1, le=MOST_DOTS, description="Maximum number of memories, newest first.")] = MOST_DOTS
 
 
 class DeleteAllRequest(RequestModel, kw_only=True):

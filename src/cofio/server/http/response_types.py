@@ -43,8 +43,8 @@ from cofio.models.episodes import EpisodeHit
 from cofio.models.exchange import InboxStatus, Item, LearningResult, Sentence, State
 from cofio.models.llm_calls import LLMUsage
 from cofio.models.maintenance import MaintenancePlan
+from cofio.models.markdown_notes import IndexResult, VaultExportResult
 from cofio.models.memory import Anchor, Change, Explanation, Hit, MatchType, Memory, Novelty, Strength
-from cofio.models.notes import IndexResult, VaultExportResult
 from cofio.models.sessions import CompactionSummary, SessionDetail, SessionTurn
 
 Freshness = Literal["", "fresh", "changed", "vanished"]

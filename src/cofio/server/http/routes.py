@@ -16,6 +16,7 @@ from cofio.models.domain_knowledge import TABLES, Knowledge, KnowledgeChange, Ta
 from cofio.models.episodes import EpisodeHit
 from cofio.models.exchange import STATES, InboxStatus, Item, LearningResult, State
 from cofio.models.maintenance import MaintenanceRun, View
+from cofio.models.markdown_notes import IndexResult, VaultExportResult
 from cofio.models.memory import (
     CATEGORIES,
     KINDS,
@@ -29,14 +30,13 @@ from cofio.models.memory import (
     QueryKwargs,
     ScopeKwargs,
 )
-from cofio.models.notes import IndexResult, VaultExportResult
 from cofio.notes.service import NotesService
 from cofio.server.http import events, metrics
 from cofio.server.http import requests as req
 from cofio.server.http import response_types as res
 from cofio.server.http.handlers import (
     bulk,
-    chat,
+    chat_completions,
     dashboard,
     episodes,
     export,
@@ -45,9 +45,9 @@ from cofio.server.http.handlers import (
     keys,
     knowledge,
     maintenance,
+    markdown_notes,
     mcp,
     memories,
-    notes,
     settings,
     static_files,
 )
@@ -96,13 +96,13 @@ ROUTES: tuple[Route, ...] = (
     operation("GET", "/agents", DashboardService.agents,
               "List the agents using the store: what each has stored and recalled, and when; latest first.",
               key="agents", role="admin"),
-    Route("GET", "/metrics", memories.measured, None, metrics.MEDIA, "Metrics for Prometheus.", pool=Pool.RESERVED,
-          role="admin"),
-    Route("GET", "/openapi.json", memories.document, None, JSON, "This API as an OpenAPI document.",
+    Route("GET", "/metrics", memories.prometheus_metrics, None, metrics.MEDIA, "Metrics for Prometheus.",
+          pool=Pool.RESERVED, role="admin"),
+    Route("GET", "/openapi.json", memories.openapi_document, None, JSON, "This API as an OpenAPI document.",
           public=True, pool=Pool.RESERVED, role="read"),
-    Route("GET", "/docs", memories.page, None, "text/html", "This API as a web page.",
+    Route("GET", "/docs", memories.docs_page, None, "text/html", "This API as a web page.",
           public=True, pool=Pool.RESERVED, browser=True, role="read"),
-    Route("GET", "/ui", static_files.first_page, None, "text/html", "Redirect to the web UI.", statuses=(307,),
+    Route("GET", "/ui", static_files.redirect_to_ui, None, "text/html", "Redirect to the web UI.", statuses=(307,),
           public=True, pool=Pool.RESERVED, browser=True, role="read"),
     *(Route("GET", f"/ui/{name}", static_files.page_of(name), None, "text/html", f"Web UI page: {called}.",
             public=True, pool=Pool.RESERVED, browser=True, role="read")
@@ -194,16 +194,16 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/memory/deduplicate", memories.deduplicate, req.DeduplicateRequest, res.PlanResponse,
           "Merge duplicate memories; only previews unless dry_run is false.", {"dry_run": True},
           call="merge_duplicates", role="admin"),
-    Route("POST", "/notes/flush", notes.flush_note, req.FlushRequest, res.AddResponse,
+    Route("POST", "/notes/flush", markdown_notes.flush_note, req.FlushRequest, res.AddResponse,
           "Write a summary to a Markdown file in the notes folder, and store it as a memory.", statuses=(201, 200),
           call="notes.flush", role="write"),
     operation("GET", "/notes", NotesService.folders,
               "List the Markdown folders that were indexed or are followed, and when they were last read.",
               key="folders", role="admin"),
-    Route("POST", "/notes/index", notes.index_notes, req.IndexNotesRequest, IndexResult,
+    Route("POST", "/notes/index", markdown_notes.index_notes, req.IndexNotesRequest, IndexResult,
           "Sync memories with the Markdown files of a folder on this machine: new, edited and deleted ones.",
           call="notes.index", role="admin"),
-    Route("POST", "/notes/export", notes.export_notes, req.ExportNotesRequest, VaultExportResult,
+    Route("POST", "/notes/export", markdown_notes.export_notes, req.ExportNotesRequest, VaultExportResult,
           "Write memories to a folder on this machine, one Markdown note each.", call="notes.export", role="admin"),
     Route("POST", "/capture", ingest.capture, req.CaptureRequest, res.CaptureResponse,
           "Store an exchange and learn from it: 202 at once, 200 with the result if `wait` is set.", _EXCHANGE,
@@ -240,10 +240,11 @@ ROUTES: tuple[Route, ...] = (
     operation("GET", "/inbox/{id}", Keeper.item, "Get one capture.", role="write"),
     Route("POST", "/inbox/{id}/retry", ingest.retry, None, Item,
           "Queue a parked or rejected capture again.", role="write"),
-    Route("POST", "/v1/chat/completions", chat.completions, None, JSON,
+    Route("POST", "/v1/chat/completions", chat_completions.completions, None, JSON,
           "Chat completion in OpenAI's format: adds memories, asks an upstream, and learns from the exchange.",
           raw=True, pool=Pool.CPU, role="write"),
-    Route("GET", "/v1/models", chat.models, None, JSON, "List the models of the chat's upstream.", role="read"),
+    Route("GET", "/v1/models", chat_completions.models, None, JSON, "List the models of the chat's upstream.",
+          role="read"),
     Route("POST", "/mcp", mcp.exchange, None, JSON,
           "Model Context Protocol for agents: one message per request; 501 if the extra `mcp` is not installed.",
           statuses=(200, 202), raw=True, pool=Pool.AGENT, role="read"),
@@ -378,8 +379,10 @@ ROUTES: tuple[Route, ...] = (
           role="admin", audited=True),
     Route("DELETE", "/keys/{id}", keys.revoke_key, None, Key, "Revoke a key: it no longer grants access.",
           role="admin", audited=True),
-    operation("GET", "/keys/log", Keeper.deeds, "List the audit log, newest first: use of keys, and refused requests.",
-              key="deeds", pages=True, types={"key": Annotated[req.Id, req.doc("Only this key.")], "after": req.After},
+    operation("GET", "/keys/log", Keeper.audit_entries,
+              "List the audit log, newest first: use of keys, and refused requests.",
+              key="entries", pages=True,
+              types={"key": Annotated[req.Id, req.doc("Only this key.")], "after": req.After},
               role="admin"),
     Route("GET", "/settings", settings.show_settings, None, res.SettingsResponse,
           "List the settings in force and where each comes from; secrets only as set or not set.", role="admin"),

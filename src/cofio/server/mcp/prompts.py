@@ -52,10 +52,10 @@ class NameSuggestions(NamedTuple):
 def get_prompt(name: str, arguments: Mapping[str, Any], caller: Caller, memories: MemoriesLike) -> PromptArgument:
     """Return the prompt, with the matching memories marked as data."""
     if name != NAME:
-        raise NotFound(f"There is no prompt {shorten(name, _LABEL)!r}.", f"There is {NAME}.")
+        raise NotFound(f"There is no prompt {shorten(name, _LABEL)!r}.", f"The only prompt is {NAME}.")
     if unknown := sorted(arguments.keys() - {"topic", "project"}):
         hint = f"{NAME} takes: topic, project."
-        raise InvalidInput(f"{NAME} takes no {shorten(', '.join(unknown), _LABEL)}.", hint)
+        raise InvalidInput(f"{NAME} has no argument {shorten(', '.join(unknown), _LABEL)}.", hint)
     topic = check_text(arguments.get("topic", ""), "topic", MAX_LABEL).strip()
     if not topic:
         raise InvalidInput("The topic is empty.", "Name the topic in words.")

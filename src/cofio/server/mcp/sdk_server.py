@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TextIO, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -40,14 +40,14 @@ from mcp.types import (
 from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
 from cofio.server.mcp.caller import KNOWN_AS
 from cofio.server.mcp.dispatcher import Dispatcher
-from cofio.server.mcp.early_handshake import NAME, TITLE, LineSource, input_schema, prompts, templates, tools
+from cofio.server.mcp.listings import input_schema, prompts, templates, tools
 from cofio.server.mcp.tool_results import shorten
 from cofio.server.mcp.tools import instructions
 from cofio.version import __version__
 
 _AT_ONCE = 8  # concurrent calls; others wait
 _THEIRS = (InvalidInput, NotFound, Conflict)  # errors caused by the request
-_WRONG = "Something went wrong inside cofio.", "See its log."
+_WRONG = "An internal error occurred in cofio.", "See its log."
 _Context = ServerRequestContext[Any]
 _Told = TypeVar("_Told")
 _log = logging.getLogger(__name__)
@@ -63,9 +63,9 @@ def server(dispatcher: Dispatcher, run: RunInThread | None = None) -> Server[Any
     """Return an SDK server for any transport; by default, work runs in threads."""
     handlers = _SdkHandlers(dispatcher, run or _make_runner())
     return Server(
-        NAME,
+        "cofio",
         version=__version__,
-        title=TITLE,
+        title="cofio memory",
         instructions=instructions(),
         get_tool_input_schema=input_schema,
         on_list_tools=handlers.list_tools,
@@ -158,7 +158,7 @@ def _convert_errors(ask: Callable[..., _Told], *args: Any) -> _Told:
         code = INVALID_PARAMS if isinstance(error, _THEIRS) else INTERNAL_ERROR
         raise MCPError(code, shorten(str(error))) from error
     except Exception as error:
-        _log.exception("%s failed", getattr(ask, "__name__", "a question"))
+        _log.exception("%s failed", getattr(ask, "__name__", "request"))
         raise MCPError(INTERNAL_ERROR, " ".join(_WRONG)) from error
 
 
@@ -172,7 +172,7 @@ def _read_client(context: _Context) -> str:
 # ── standard input and output ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def serve_streams(dispatcher: Dispatcher, reading: LineSource, writing: Any) -> None:
+def serve_streams(dispatcher: Dispatcher, reading: TextIO, writing: TextIO) -> None:
     """Serve the client on these lines until it disconnects."""
 
     async def serve() -> None:

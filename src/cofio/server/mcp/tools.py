@@ -57,15 +57,16 @@ class Tool:
 
 
 def instructions() -> str:
-    """Return usage instructions for agents. Clients truncate them at 2 KB."""
-    return prompts.read("mcp")
+    """Return usage instructions for agents, with the tools that they do not mention. Clients truncate them at 2 KB."""
+    text = prompts.read("mcp")
+    return text + "".join(f"\n{tool.name}: {tool.says}" for tool in TOOLS if tool.name not in text)
 
 
 def find_tool(name: str) -> Tool:
     """Return the tool of this name."""
     tool = _BY_NAME.get(name)
     if tool is None:
-        raise NotFound(f"There is no tool {shorten(name, 100)!r}.", f"There are: {', '.join(_BY_NAME)}.")
+        raise NotFound(f"There is no tool {shorten(name, 100)!r}.", f"Give one of: {', '.join(_BY_NAME)}.")
     return tool
 
 
@@ -82,9 +83,9 @@ def _check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]
     values = {name: value for name, value in arguments.items() if value is not None}
     takes = f"{tool.name} takes: {', '.join(tool.takes)}."
     if unknown := sorted(values.keys() - tool.takes.keys()):
-        raise InvalidInput(f"{tool.name} takes no {shorten(', '.join(unknown), 100)}.", takes)
+        raise InvalidInput(f"{tool.name} has no argument {shorten(', '.join(unknown), 100)}.", takes)
     if missing := [name for name in tool.needs if name not in values]:
-        raise InvalidInput(f"{tool.name} needs {' and '.join(missing)}.", takes)
+        raise InvalidInput(f"{tool.name} requires {' and '.join(missing)}.", takes)
     return values
 
 

@@ -6,7 +6,7 @@
 
 import { get } from "./api.js";
 import { ways } from "./connect.js";
-import { deeds } from "./audit-log.js";
+import { auditLog } from "./audit-log.js";
 import { checkList } from "./doctor.js";
 import { counted, fill, find, make, menu, plainNumber, said, time } from "./dom.js";
 import { caller, enter, trouble } from "./app-shell.js";
@@ -18,7 +18,7 @@ const PARTS = {
   log: { called: "Audit log", what: "Changes made with keys, and refused requests." },
   connect: { called: "Connect", what: "How to connect an agent." },
 };
-const DRAWN = { work, keys, log: deeds, connect: async (part) => fill(part, ways(isOpen)) };
+const DRAWN = { work, keys, log: auditLog, connect: async (part) => fill(part, ways(isOpen)) };
 
 const view = { part: "work", rest: "" };
 let isOpen = false; // whether the service requires no key

@@ -7,15 +7,15 @@ import { doing } from "./app-shell.js";
 const PAGE = 50;
 
 /** Fill the part with the log. `rest` is the id of a key; "" for all. */
-export async function deeds(part, { rest, tell }) {
+export async function auditLog(part, { rest, tell }) {
   const about = /^\d{1,18}$/.test(rest) ? rest : "";
   const list = make("ol", { class: "rows deeds" });
   const foot = make("div", { class: "foot" });
   let count = 0;
   const load = async (after) => {
     const page = await get("keys/log", { key: about, limit: PAGE, after });
-    list.append(...page.deeds.map(line));
-    count += page.deeds.length;
+    list.append(...page.entries.map(line));
+    count += page.entries.length;
     fill(foot, page.next ? button("Show more", doing(() => load(page.next)), "further") : null);
     tell(`${counted(count, "line")}${page.next ? ", and more" : ""}`);
   };

@@ -104,7 +104,7 @@ function often(cron) {
 }
 
 function run(told, done, acts) {
-  const { decisions, refused, note, error } = told.told;
+  const { decisions, refused, note, error } = told.details;
   const counts = decisions === undefined ? [] : [`${plainNumber(decisions)} done`, `${plainNumber(refused)} left`];
   const back = done && !done.undone_by
     ? make("button", { type: "button", class: "link", onclick: undoing(told.changeset, { refresh: acts.changed }) },

@@ -161,7 +161,7 @@ class _EpisodeTables(Protocol):
     calls: Calls
     entries: list[JournalEntry]
     said: EpisodeText
-    given: dict[tuple[str, str, int], tuple[str, str]]
+    injected: dict[tuple[str, str, int], tuple[str, str]]
 
 
 class FakeEpisodes:
@@ -244,10 +244,10 @@ class FakeEpisodes:
             ]
             return sorted({changeset for changeset in changesets if changeset is not None})[-limit:]
 
-    def given(self, session: AgentSession) -> list[int]:
+    def injected(self, session: AgentSession) -> list[int]:
         with self._holding() as tables:
             clients = _list_clients(tables, session, shared=False)
-            memories = [(at, number) for (client, name, number), (_, at) in tables.given.items()
+            memories = [(at, number) for (client, name, number), (_, at) in tables.injected.items()
                     if client in clients and name == session.session]  # fmt: skip
             return [number for _, number in sorted(memories)]
 

@@ -65,7 +65,7 @@ class FakeRuns:
             if (run := self._find(run_id)) is None or run.outcome != "running":
                 refuse(run_id, run)
             report = json.loads(json.dumps(dict(told)))  # as read back from a file
-            ended: dict[str, Any] = {"outcome": outcome, "told": report, "changeset": changeset}
+            ended: dict[str, Any] = {"outcome": outcome, "details": report, "changeset": changeset}
             self._runs[run_id - 1] = replace(run, **ended, finished_at=self._clock())
             return self._runs[run_id - 1]
 

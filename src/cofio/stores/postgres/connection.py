@@ -26,9 +26,9 @@ from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
-from cofio.stores.database import NO_VALUES, Queries, Row, Values
 from cofio.stores.filters import POSTGRES
-from cofio.stores.sql_loader import migrations, queries
+from cofio.stores.query_runner import NO_VALUES, Queries, Row, Values
+from cofio.stores.sql_loader import fill, migrations, queries
 from cofio.stores.urls import display_url
 
 TENANT = "main"  # if the URL names none
@@ -249,7 +249,7 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
 
 
 def _text(name: str, parts: Mapping[str, str]) -> str:
-    return _SQL[name].format(**parts) if parts else _SQL[name]
+    return fill("postgres", name, tuple(parts.items())) if parts else _SQL[name]
 
 
 def _lock(name: str) -> int:

@@ -10,12 +10,12 @@ import numpy as np
 from cofio.models.episodes import ExportedEpisode
 from cofio.models.memory import Candidate, Matching, Scope
 from cofio.ports import Vector
-from cofio.stores.database import BRIEFLY, Queries
 from cofio.stores.episodes import SqlEpisodes, adopt_rows, with_archived
 from cofio.stores.postgres.bm25 import TenantBm25, search_tokens
 from cofio.stores.postgres.connection import PostgresServer, TenantQueries
 from cofio.stores.postgres.store_state import TenantSize, TenantState
 from cofio.stores.postgres.vector_search import VectorSearch, dimension_of
+from cofio.stores.query_runner import BRIEFLY, Queries
 from cofio.stores.row_mapping import storable_ids
 
 _PASSAGES = "passage_"

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cofio.models.exchange import Item, Receipt
-from cofio.stores.database import Row
 from cofio.stores.inbox import Delivery, SqlInbox, deliver
 from cofio.stores.inbox_rules import ITEMS, add_seconds
+from cofio.stores.query_runner import Row
 from cofio.stores.row_mapping import as_json
 
 CLAIMED = 600.0  # seconds until a claim expires: a model reads four batches in less

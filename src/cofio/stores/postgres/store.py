@@ -11,7 +11,6 @@ import numpy as np
 from cofio.errors import StoreError
 from cofio.models.memory import Candidate, Changeset, Matching, Memory, Scope
 from cofio.ports import Clock, Vector
-from cofio.stores.database import Queries
 from cofio.stores.memory_rows import SqlRowStorage
 from cofio.stores.postgres.bm25 import TenantBm25, searchable
 from cofio.stores.postgres.connection import PostgresServer, TenantQueries
@@ -26,6 +25,7 @@ from cofio.stores.postgres.vector_search import (
     load_vectors_of,
     to_candidates,
 )
+from cofio.stores.query_runner import Queries
 from cofio.stores.row_mapping import check_vectors, storable_ids
 from cofio.stores.snapshot_export import SqlSnapshots
 from cofio.stores.sql_store import SqlStore

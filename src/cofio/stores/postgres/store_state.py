@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cofio.stores.database import Queries
+from cofio.stores.query_runner import Queries
 from cofio.stores.sqlite.bm25 import FEW
 
 

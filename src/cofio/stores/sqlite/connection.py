@@ -6,17 +6,17 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, LifoQueue
 from typing import Any
 
 from cofio.errors import CofioError, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
-from cofio.stores.database import BRIEFLY, NO_VALUES, Queries, Values
 from cofio.stores.filters import SQLITE
+from cofio.stores.query_runner import BRIEFLY, NO_VALUES, Queries, Values
 from cofio.stores.row_mapping import as_json
-from cofio.stores.sql_loader import migrations, queries
+from cofio.stores.sql_loader import fill, migrations, queries
 
 APPLICATION_ID = 0x636F_6669  # "cofi": identifies our files among other SQLite files
 _BUSY_SECONDS = 15.0
@@ -37,16 +37,20 @@ class SqliteConnection(sqlite3.Connection, Queries):
     dialect = SQLITE
 
     def run(self, name: str, values: Values = NO_VALUES, **parts: str) -> sqlite3.Cursor:
-        return self.execute(_SQL[name].format(**parts) if parts else _SQL[name], values)
+        return self.execute(_text(name, parts), values)
 
     def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
-        self.executemany(_SQL[name].format(**parts) if parts else _SQL[name], rows)
+        self.executemany(_text(name, parts), rows)
 
     def listed(self, values: Iterable[Any]) -> str:
         return as_json(list(values))
 
     def tidy(self, name: str) -> None:
         self.run(name)
+
+
+def _text(name: str, parts: Mapping[str, str]) -> str:
+    return fill("sqlite", name, tuple(parts.items())) if parts else _SQL[name]
 
 
 class StoreFile:
@@ -131,7 +135,7 @@ class StoreFile:
     def _turn(self, patience: float) -> Iterator[None]:
         """Hold the process's write lock, and wait as long for locks of other processes."""
         if not self._lock.acquire(timeout=patience):
-            raise StoreBusy(f"{self.path} is being written.", f"{_UNCHANGED} Try again in a moment.")
+            raise StoreBusy(f"{self.path} is locked by another writer.", f"{_UNCHANGED} Try again in a moment.")
         try:
             self._writer.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
             yield
@@ -192,7 +196,7 @@ class StoreFile:
         finally:
             self._writer.execute("COMMIT")
         if owner != APPLICATION_ID and not empty:
-            raise StoreCorrupt(f"{self.path} is an SQLite file, but not one of cofio's.", "Name another file.")
+            raise StoreCorrupt(f"{self.path} is an SQLite file, but not a cofio store.", "Name another file.")
         if version > _NEWEST:
             hint = "Upgrade cofio (pip install --upgrade cofio); the file was left as it is."
             raise StoreTooNew(f"{self.path} was written by a newer cofio (schema {version}, known {_NEWEST}).", hint)

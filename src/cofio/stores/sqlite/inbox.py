@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from cofio.models.exchange import Item, Receipt
 from cofio.ports import Clock
-from cofio.stores.database import Row
 from cofio.stores.inbox import Delivery, SqlInbox, deliver
+from cofio.stores.query_runner import Row
 from cofio.stores.sqlite.connection import StoreFile
 from cofio.stores.sqlite.group_commit import GroupCommit
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from cofio.errors import StoreError
 from cofio.models.memory import Candidate, Changeset, Matching, Scope
 from cofio.ports import Clock, Vector
-from cofio.stores.database import Queries
 from cofio.stores.episodes import SqliteEpisodes
+from cofio.stores.query_runner import Queries
 from cofio.stores.row_mapping import check_vectors
 from cofio.stores.snapshot_export import SqlSnapshots
 from cofio.stores.sql_store import SqlStore, to_blob

@@ -42,4 +42,4 @@ def sniff(path: Path) -> str:
         if reader.fits(path):
             return reader.name
     formats = "; ".join(f"{reader.says} ({reader.name})" for reader in READERS.values())
-    raise InvalidInput(f"{path} is not a known store.", f"Looked for: {formats}.")
+    raise InvalidInput(f"{path} has no known format.", f"Known formats: {formats}.")

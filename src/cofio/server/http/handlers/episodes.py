@@ -20,6 +20,6 @@ def search_episodes(state: AppState, request: requests.RequestModel, context: Re
 
 def purge_episode(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
     with suppress(CofioError):  # a purge is not delayed
-        state.attendant.fetch()  # pending spool entries could bring it back
+        state.sessions.import_spool()  # pending spool entries could bring it back
     state.keeper.purge_episode(context.id)
     return {"id": context.id, "action": "purge"}

@@ -22,7 +22,7 @@ def answer_to(client: str) -> Callable[[AppState, bytes, RequestContext], Handle
 
     def answer(state: AppState, request: bytes, call: RequestContext) -> HandlerReply:
         hook_event = event(client, request)
-        context = state.attendant.attend(
+        context = state.sessions.handle(
             hook_event, call.project, raw=request, local=call.local, at=call.at, keeper=state.keeper
         )
         if hook_event.kind != "start":

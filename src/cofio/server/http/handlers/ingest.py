@@ -40,7 +40,7 @@ def extract(state: AppState, request: requests.ExtractRequest, context: RequestC
 def job(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
     item = state.keeper.item(context.id)
     if item.task != "extract":
-        raise NotFound(f"There is no job {context.id}.", "GET /inbox/ID shows a capture.")
+        raise NotFound(f"There is no extraction job {context.id}.", "Give the id that POST /memory/extract returned.")
     return {
         "job": item.id,
         "state": item.state,
@@ -89,11 +89,11 @@ def _store_exchange(
         with _reserve_model(state):
             result = state.keeper.learn(messages, dry_run=True, by=context.by, **about)
         return HandlerReply({"id": None, "new": False, "state": result.state, **result.as_dict()})
-    outcome = kept(state, messages, wait=request.wait, by=context.by, about=about)
+    outcome = store_capture(state, messages, wait=request.wait, by=context.by, about=about)
     return HandlerReply(_format_outcome(outcome), 200 if request.wait and outcome.state not in OPEN else 202)
 
 
-def kept(state: AppState, messages: Messages, *, wait: bool, by: str, about: Plain) -> CaptureStatus:
+def store_capture(state: AppState, messages: Messages, *, wait: bool, by: str, about: Plain) -> CaptureStatus:
     """Return the capture's outcome: learned from now with `wait`, else when it is due."""
     waits = wait and state.reading.acquire(blocking=False)
     try:

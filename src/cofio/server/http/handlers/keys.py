@@ -12,9 +12,9 @@ Plain = dict[str, Any]
 
 
 def create_key(state: AppState, request: requests.NewKeyRequest, context: RequestContext) -> HandlerReply:
-    key, secret = state.keeper.create_key(request.as_grant(), by=context.by, deed=context.deed())
+    key, secret = state.keeper.create_key(request.as_grant(), by=context.by, entry=context.entry())
     return HandlerReply({**key.as_dict(), "secret": secret}, 201)
 
 
 def revoke_key(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    return state.keeper.revoke_key(context.id, by=context.by, deed=context.deed()).as_dict()
+    return state.keeper.revoke_key(context.id, by=context.by, entry=context.entry()).as_dict()

@@ -9,4 +9,4 @@ from cofio.server.http.context import AppState, RequestContext
 
 
 def map_(state: AppState, request: requests.MapRequest, context: RequestContext) -> dict[str, Any]:  # noqa: ARG001
-    return state.keeper.dashboard.map(most=request.most, **request.scope_fields()).as_dict()
+    return state.keeper.dashboard.map(limit=request.limit, **request.scope_fields()).as_dict()

@@ -18,11 +18,11 @@ from cofio.errors import CofioError, Forbidden, InvalidInput, NotConfigured
 from cofio.models.auth import allows
 from cofio.models.exchange import CaptureStatus, ExchangeKwargs
 from cofio.server.http import auth
-from cofio.server.http.audit import summarize_response
+from cofio.server.http.audit_log import summarize_response
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.error_responses import redact_for_stranger
 from cofio.server.http.handlers.hooks import CALLED
-from cofio.server.http.handlers.ingest import kept
+from cofio.server.http.handlers.ingest import store_capture
 from cofio.server.http.responses import JSON, HandlerReply
 from cofio.server.mcp import SDK
 from cofio.server.mcp.caller import BY, KNOWN_AS, Caller, MemoriesLike, folder_or_name
@@ -39,10 +39,10 @@ def exchange(state: AppState, request: bytes, context: RequestContext) -> Handle
     sdk_server = _import_sdk()
     headers = {name: value for name, value in context.headers.items() if name in _READ or name.startswith(_OWN)}
     if not headers.get("content-type", "").lower().startswith(JSON):
-        raise InvalidInput("The body is not declared as JSON.", f"Send a message of the protocol, as {JSON}.")
+        raise InvalidInput("The Content-Type of the request is not JSON.", f"Send an MCP message as {JSON}.")
     reply = sdk_server.handle_post(RequestDispatcher(state, context), headers, request)
     if reply.status >= 400 and not reply.media.startswith(JSON):
-        raise InvalidInput("Not a valid request of the protocol.", f"Accept {JSON}, and send one message at a time.")
+        raise InvalidInput("It is not a valid MCP request.", f"Accept {JSON}, and send one message at a time.")
     return HandlerReply(reply.body, reply.status, reply.media or JSON)
 
 
@@ -107,7 +107,7 @@ class RequestDispatcher(Dispatcher):
     def _note(self, name: str, outcome: str, summary: str) -> None:
         """Write an audit log entry. Without keys, callers cannot be identified and nothing is recorded."""
         if self._call.auth == "ok":
-            self._state.keeper.services.keys.record(self._call.deed(f"POST /mcp {name}", outcome, summary))
+            self._state.keeper.services.keys.record(self._call.entry(f"POST /mcp {name}", outcome, summary))
 
 
 def _identify_client(agent: str) -> str:
@@ -129,4 +129,4 @@ class _LimitedMemories:
     def capture(
         self, messages: str, *, wait: bool = False, by: str = BY, **fields: Unpack[ExchangeKwargs]
     ) -> CaptureStatus:
-        return kept(self._state, messages, wait=wait, by=by, about=dict(fields))
+        return store_capture(self._state, messages, wait=wait, by=by, about=dict(fields))

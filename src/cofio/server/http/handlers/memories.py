@@ -37,17 +37,17 @@ def stats(state: AppState, request: None, context: RequestContext) -> Plain:  # 
     return {**state.keeper.stats(), **spent, "version": __version__, "uptime_seconds": uptime}
 
 
-def measured(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+def prometheus_metrics(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
     return HandlerReply(
-        state.metrics.written(state.memory_count.value(), state.inbox_status.value()), media=metrics.MEDIA
+        state.metrics.render(state.memory_count.value(), state.inbox_status.value()), media=metrics.MEDIA
     )
 
 
-def document(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+def openapi_document(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
     return state.document()
 
 
-def page(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+def docs_page(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
     return state.page()
 
 
@@ -99,7 +99,7 @@ def list_(state: AppState, request: requests.ListingRequest, context: RequestCon
 
 def add(state: AppState, request: requests.AddRequest, context: RequestContext) -> HandlerReply:
     change = state.keeper.add(request.as_fact(), dedup=request.deduplicate, by=context.by, why=request.reason())
-    body = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
+    body = {**format_outcome(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
     return HandlerReply(body, 200 if change.action == "noop" else 201)
 
 
@@ -111,7 +111,7 @@ def add_all(state: AppState, request: requests.AddAllRequest, context: RequestCo
         "updated": counts["update"],
         "duplicates": counts["noop"],
         "changeset": changes[0].changeset,
-        "results": [settled(change) for change in changes],
+        "results": [format_outcome(change) for change in changes],
     }
 
 
@@ -122,7 +122,7 @@ def update(state: AppState, request: requests.EditRequest, context: RequestConte
 def delete(state: AppState, request: requests.DeleteRequest, context: RequestContext) -> Plain:
     if request.purge:
         with suppress(CofioError):  # a purge is not delayed
-            state.attendant.fetch()  # pending spool entries could bring it back; in the inbox they are erased too
+            state.sessions.import_spool()  # pending spool entries could bring it back; in the inbox they are erased too
     remove = state.keeper.purge if request.purge else state.keeper.delete
     change = remove(context.id, by=context.by, why=request.reason())
     return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
@@ -186,7 +186,7 @@ def _format_hits(query: str, hits: Sequence[Hit]) -> Plain:
     return {"query": query, "count": len(hits), "poor_match": is_poor_match(hits), "results": results}
 
 
-def settled(change: Change) -> Plain:
+def format_outcome(change: Change) -> Plain:
     """Return the outcome for a fact: the memory it replaced, or similar ones that stayed but may be outdated."""
     replaced = change.memory.supersedes if change.action == "update" else None
     near = [{"id": memory.id, "text": memory.text, "replace": f"cofio forget {memory.id}"} for memory in change.near]

@@ -110,7 +110,7 @@ def examine(state: AppState, request: requests.DoctorRequest, context: RequestCo
         hint = "Open the page on that machine, or run `cofio doctor` there."
         raise Forbidden("The doctor answers requests from the service's own machine only.", hint)
     if state.doctor is None:
-        raise NotConfigured("This service has no doctor.", "Start it with `cofio serve` or `cofio up`.")
+        raise NotConfigured("This service cannot run the doctor.", "Start it with `cofio serve` or `cofio up`.")
     checks = state.doctor(_InProcessService(state, context), request.about == "clients")
     return {"checks": [_format_check(check) for check in checks]}
 

@@ -12,7 +12,7 @@ from cofio.server.ui import PAGES, POLICY, StaticFile, pages, static_files
 _FIRST = next(iter(PAGES))
 
 
-def first_page(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+def redirect_to_ui(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
     """Redirect to the first page, by a relative URL, so that it works behind a proxy's prefix."""
     return HandlerReply(b"", 307, media="text/html; charset=utf-8", headers={"Location": f"ui/{_FIRST}"})
 
@@ -30,7 +30,7 @@ def page_of(name: str) -> Callable[[AppState, None, RequestContext], HandlerRepl
 def page_file(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
     """Return a script, stylesheet or image. NotFound for any other name."""
     if context.file not in static_files():
-        raise NotFound("There is no such file.", "GET /ui leads to the pages.")
+        raise NotFound("There is no such file.", "The pages start at /ui.")
     return _send_file(static_files()[context.file])
 
 

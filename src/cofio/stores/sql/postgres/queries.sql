@@ -379,18 +379,18 @@ SELECT tenant, 'tracked_since', at FROM (
 ) first
 ON CONFLICT (tenant, name) DO UPDATE SET value = excluded.value WHERE excluded.value < meta.value;
 
--- name: given
+-- name: injected
 SELECT memory_id, digest FROM given WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s;
 
--- name: give
+-- name: mark_injected
 INSERT INTO given (tenant, client, session, memory_id, digest, at)
 SELECT tenant, %(client)s, %(session)s, id, %(digest)s, %(at)s FROM memories WHERE tenant = %(tenant)s AND id = %(id)s
 ON CONFLICT (tenant, client, session, memory_id) DO UPDATE SET digest = excluded.digest, at = excluded.at;
 
--- name: forget_given
+-- name: clear_injected
 DELETE FROM given WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s;
 
--- name: forget_given_before
+-- name: forget_injected_before
 DELETE FROM given WHERE tenant = %(tenant)s AND at < %(before)s;
 
 -- name: stats
@@ -816,18 +816,18 @@ UPDATE keys SET revoked_at = %(at)s WHERE tenant = %(tenant)s AND id = %(id)s AN
 UPDATE keys SET last_used_at = %(at)s
 WHERE tenant = %(tenant)s AND id = %(id)s AND (last_used_at IS NULL OR last_used_at < %(at)s);
 
--- name: log_deed
+-- name: log_entry
 INSERT INTO deeds (tenant, at, act, outcome, key_id, name, what, address)
 VALUES (%(tenant)s, %(at)s, %(act)s, %(outcome)s, %(key)s, %(name)s, %(what)s, %(address)s);
 
--- name: newest_deeds
+-- name: newest_entries
 SELECT {columns} FROM deeds WHERE tenant = %(tenant)s AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
 
--- name: newest_deeds_of
+-- name: newest_entries_of
 SELECT {columns} FROM deeds WHERE tenant = %(tenant)s AND key_id = %(key)s AND id < %(after)s
 ORDER BY id DESC LIMIT %(limit)s;
 
--- name: forget_deeds
+-- name: forget_entries
 DELETE FROM deeds WHERE tenant = %(tenant)s AND at < %(before)s;
 
 -- ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -288,18 +288,18 @@ SELECT max(changeset_id) FROM changes WHERE memory_id = :id;
 -- name: forget_retrievals
 DELETE FROM retrievals WHERE at < :before;
 
--- name: given
+-- name: injected
 SELECT memory_id, digest FROM given WHERE client = :client AND session = :session;
 
--- name: give
+-- name: mark_injected
 INSERT INTO given (client, session, memory_id, digest, at)
 SELECT :client, :session, id, :digest, :at FROM memories WHERE id = :id
 ON CONFLICT (client, session, memory_id) DO UPDATE SET digest = excluded.digest, at = excluded.at;
 
--- name: forget_given
+-- name: clear_injected
 DELETE FROM given WHERE client = :client AND session = :session;
 
--- name: forget_given_before
+-- name: forget_injected_before
 DELETE FROM given WHERE at < :before;
 
 -- name: stats
@@ -580,17 +580,17 @@ UPDATE keys SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL;
 -- name: key_used
 UPDATE keys SET last_used_at = :at WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :at);
 
--- name: log_deed
+-- name: log_entry
 INSERT INTO deeds (at, act, outcome, key_id, name, what, address)
 VALUES (:at, :act, :outcome, :key, :name, :what, :address);
 
--- name: newest_deeds
+-- name: newest_entries
 SELECT {columns} FROM deeds WHERE id < :after ORDER BY id DESC LIMIT :limit;
 
--- name: newest_deeds_of
+-- name: newest_entries_of
 SELECT {columns} FROM deeds WHERE key_id = :key AND id < :after ORDER BY id DESC LIMIT :limit;
 
--- name: forget_deeds
+-- name: forget_entries
 DELETE FROM deeds WHERE at < :before;
 
 -- name: known_rows

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from cofio.models.memory import FreshnessResult, Hit, Memory, Scope
-from cofio.text.briefing import digest, list_item
+from cofio.text.briefing import HEAVIEST_LINE, LONGEST_LINE, RemainingSpace, build_section, digest, list_item
 from cofio.text.tokens import embedding_text
 
 USUAL = 5  # default number of facts per section
@@ -21,6 +21,7 @@ PERSONAL = "## Relevant Personal Context:"
 TEAM = "## Relevant Team Context:"
 
 _GONE = "vanished"
+_HEAD = 100  # characters or tokens of a heading
 
 
 def personal_memories(session: str) -> Scope:
@@ -33,9 +34,9 @@ def team_memories() -> Scope:
     return Scope(visibility=("team",))
 
 
-def first_hits(hits: Iterable[Hit], most: int, told: Iterable[Memory] = ()) -> list[Memory]:
-    """Return the first hits, each text once, excluding memories in `told`."""
-    digests = {digest(memory.text) for memory in told}
+def first_hits(hits: Iterable[Hit], most: int, exclude: Iterable[Memory] = ()) -> list[Memory]:
+    """Return the first hits, each text once, excluding other memories."""
+    digests = {digest(memory.text) for memory in exclude}
     best: dict[str, Memory] = {}
     for hit in hits:
         if (words := digest(hit.text)) not in digests:
@@ -55,5 +56,5 @@ def _render_section(heading: str, memories: Sequence[Memory], fresh: Callable[[M
         list_item(embedding_text(memory.text, memory.speaker), freshness.notes, doubtful=freshness.state == _GONE)
         for memory, freshness in looked_at
     ]
-    lines = [f"{item}\n" for item in items if item]
-    return f"\n\n{heading}\n{''.join(lines)}" if lines else ""
+    room = RemainingSpace(tokens=MOST * HEAVIEST_LINE + _HEAD, characters=MOST * LONGEST_LINE + _HEAD)
+    return build_section(f"\n\n{heading}\n", [f"{item}\n" for item in items if item], room)[0]

@@ -230,7 +230,7 @@ class Keeper:
 
     def on_learned(self, callback: Callable[[LearningResult], None]) -> None:
         """Register a callback for every exchange learned from, with the method and duration."""
-        self.services.shared.learner.told = callback
+        self.services.shared.learner.on_learned = callback
 
     def on_injected(self, callback: Callable[[Injection], None]) -> None:
         """Register a callback for every injected briefing: time, recipient, number of memories and tokens."""
@@ -254,7 +254,7 @@ class Keeper:
     create_key = _delegate(lambda to: to.keys, KeyService.create_key)
     revoke_key = _delegate(lambda to: to.keys, KeyService.revoke_key)
     keys = _delegate(lambda to: to.keys, KeyService.keys)
-    deeds = _delegate(lambda to: to.keys, KeyService.deeds)
+    audit_entries = _delegate(lambda to: to.keys, KeyService.audit_entries)
 
     # ── transfer ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,7 @@ from typing import Any
 from cofio.errors import InvalidInput, NotFound
 from cofio.server.http import requests
 from cofio.server.http.context import AppState, RequestContext
-from cofio.server.http.handlers.memories import settled
+from cofio.server.http.handlers.memories import format_outcome
 from cofio.server.http.responses import HandlerReply
 
 Plain = dict[str, Any]
@@ -17,7 +17,7 @@ Plain = dict[str, Any]
 def flush_note(state: AppState, request: requests.FlushRequest, context: RequestContext) -> HandlerReply:
     fields = request.fact_fields()
     change = state.keeper.notes.flush(request.summary, fields.pop("tags", ()), by=context.by, **fields)
-    body = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
+    body = {**format_outcome(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
     return HandlerReply(body, 200 if change.action == "noop" else 201)
 
 

@@ -16,7 +16,7 @@ from cofio.evaluation import authors
 from cofio.evaluation.jsonl import read_authors, text_of
 from cofio.evaluation.metrics import rate, share_at
 from cofio.evaluation.report import Column, Report
-from cofio.judgement.model import LocalJudge
+from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.ports import Judge
 
 RATES = (0.05, 0.10, 0.20)  # share of idle prompts with an injection

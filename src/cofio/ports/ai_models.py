@@ -62,7 +62,7 @@ class Judge(Protocol):
     def thresholds(self) -> Mapping[str, float]:
         """Probability thresholds for acting, by the name of the decision."""
 
-    def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
+    def spans(self, text: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         """Return the parts of a turn that state a fact worth keeping."""
 
     def relation(self, statement: str, memory: str) -> Relation:

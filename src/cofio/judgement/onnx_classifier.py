@@ -51,14 +51,14 @@ class LocalJudge:
         thresholds: Mapping[str, float] = self.card["thresholds"]
         return thresholds
 
-    def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
+    def spans(self, text: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         """Return the parts of a turn that state a fact worth keeping, in order, each with its probability."""
         encoder, layers = self._loaded()
         spans: list[Span] = []
-        for number, window in enumerate(encoder.windows(said, before, role)):
+        for number, window in enumerate(encoder.windows(text, before, role)):
             if number == windows:
                 break
-            spans += decode(said, Tagged(window.places, layers.words(window.ids, window.types)))
+            spans += decode(text, Tagged(window.places, layers.words(window.ids, window.types)))
         return spans
 
     def relation(self, statement: str, memory: str) -> Relation:

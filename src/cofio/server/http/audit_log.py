@@ -44,7 +44,7 @@ class AuditRecorder:
 
     def _make_entry(self, outcome: str, summary: str) -> AuditEntry:
         path = self._route.path.replace("{id}", str(self._call.id)).replace("{table}", self._call.table)
-        return self._call.deed(f"{self._route.method} {path}", outcome, summary, self._clock())
+        return self._call.entry(f"{self._route.method} {path}", outcome, summary, self._clock())
 
 
 def summarize_response(content: Mapping[str, Any]) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
-from cofio.cli.shared_options import CliContext
+from cofio.cli.shared_options import CliContext, why_option
 from cofio.errors import CofioError, InvalidInput
 from cofio.models.domain_knowledge import TABLES, VERDICTS, as_quantity
-from cofio.models.memory import VISIBILITIES, to_utc_iso
+from cofio.models.memory import VISIBILITIES
 
 _COMPLETED = 50  # maximum number of completions
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Ref(NamedTuple):
@@ -63,18 +61,6 @@ class QuantityType(click.ParamType[tuple[float, str]]):
             self.fail(f"{error.message} {error.hint}", param, ctx)
 
 
-class TimeType(click.ParamType[str]):
-    """A past or future time."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return to_utc_iso(str(value))
-        except InvalidInput as error:
-            self.fail(f"{error.message} {error.hint}", param, ctx)
-
-
 class VerdictType(click.Choice[str]):
     """A verdict, written with hyphens or underscores."""
 
@@ -85,27 +71,17 @@ class VerdictType(click.Choice[str]):
         return str(super().convert(str(value).replace("_", "-"), param, ctx)).replace("-", "_")
 
 
-WHOSE = (
+OWNER = (
     click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility of the stored row."),
-    click.option("--agent", metavar="NAME", help="Agent that the row is stored for."),
-    click.option("--user", metavar="NAME", help="User that the row is stored for."),
-    click.option("--team", metavar="NAME", help="Team that the row is stored for."),
+    *(
+        click.option(f"--{name}", metavar="NAME", help=f"{name.capitalize()} that the row is stored for.")
+        for name in ("agent", "user", "team")
+    ),
     click.option("--place", metavar="SOURCE", help="Source of the memories that it comes from: client/project."),
-    click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history."),
+    why_option,
 )
 CLAIM = (
     click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence from 0 to 1. Default: 0.5."),
     click.option("--id", "id", metavar="NAME", help="Id in its table. Default: derived from its text."),
-    *WHOSE,
+    *OWNER,
 )
-
-
-def taking(options: Sequence[Callable[..., Any]]) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds these options to a command."""
-
-    def decorated(function: _Command) -> _Command:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorated

@@ -15,8 +15,8 @@ class FiledPart(NamedTuple):
 
     memory: int
     heading: str = ""  # digest of the heading path; a digest, so that no text remains after its memory is erased
-    says: str = ""  # digest of its text
-    about: str = ""  # digest of its other content: tags, links, title
+    text_digest: str = ""  # digest of its text
+    fields_digest: str = ""  # digest of its other content: tags, links, title
     exported: bool = False  # an exported memory, identified in the file
 
 

@@ -66,7 +66,7 @@ class ForwardedReply:
             whole = self._call.read_all()
         except Unavailable as error:
             return HandlerReply(_fault(str(error), 502, "upstream_unavailable"), 502)
-        self.came_whole(whole)
+        self.on_body(whole)
         return HandlerReply(whole or b"{}", reply.status, media, _select_headers(reply))
 
     def part(self) -> bytes:
@@ -79,15 +79,15 @@ class ForwardedReply:
                 return b"\n" + b"data: " + _fault(str(error), 502, "upstream_broke_off") + b"\n\n"
             lines, end, rest = (self._rest + more).rpartition(b"\n")
             whole, self._rest = (lines + end, rest) if more else (self._rest, b"")
-            self.came(whole)
+            self.on_lines(whole)
             if whole or not more:
                 return whole
         return b""
 
-    def came(self, lines: bytes) -> None:
+    def on_lines(self, lines: bytes) -> None:
         """Handle the lines of a stream that were passed on."""
 
-    def came_whole(self, body: bytes) -> None:
+    def on_body(self, body: bytes) -> None:
         """Handle a whole body that was passed on."""
 
     def done(self) -> None:
@@ -124,11 +124,11 @@ class LearnedCompletion(ForwardedReply):
         self._answered = head.status < 300
         return head
 
-    def came(self, lines: bytes) -> None:
+    def on_lines(self, lines: bytes) -> None:
         for line in lines.splitlines():
             self._answer.add_line(line)
 
-    def came_whole(self, body: bytes) -> None:
+    def on_body(self, body: bytes) -> None:
         self._answer.add_body(body)
 
     def done(self) -> None:

@@ -1,0 +1,116 @@
+"""Facts of one exchange with their vectors, and the decisions about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from cofio.domain_knowledge.reconcile_rows import SentenceReading
+from cofio.ingest.reconcile.decide import PROBABLE
+from cofio.models.exchange import ANALYSIS, OBSERVATION, Exchange, ExtractedFact, FactOutcome
+from cofio.models.memory import Add, Delete, Fact, Noop, Update
+from cofio.ports import Matrix, Store, Vector
+from cofio.text.tokens import embedding_text
+
+NOT_WORTH_KEEPING = "Nothing that will matter in a month"  # of a tentative fact that changes no memory
+_BRIEF = 30  # maximum words of a message that only ends a memory
+
+
+class ExchangeFacts:
+    """Facts of one exchange with their vectors, the store scoped to their author, and the decisions so far."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        extracted: Sequence[ExtractedFact],
+        facts: Sequence[Fact],
+        vectors: Matrix | None,
+        store: Store,
+        readings: Mapping[int, SentenceReading] = MappingProxyType({}),
+    ) -> None:
+        self.exchange, self.extracted, self.facts, self.store = exchange, extracted, facts, store
+        self.readings = readings  # domain-knowledge rows in the facts, by place
+        self._vectors = vectors
+        self._reworded: dict[str, Vector] = {}
+        self.settled: list[FactOutcome] = [FactOutcome(fact=fact) for fact in facts]
+
+    def take(self, places: Sequence[int], outcomes: Sequence[FactOutcome]) -> None:
+        """Set the decisions of these places.
+
+        An agent's statement changes no memory, except in analyses and observations.
+        """
+        counts = self.exchange.context in (ANALYSIS, OBSERVATION)
+        for place, outcome in zip(places, outcomes, strict=True):
+            extracted = self.extracted[place]
+            allowed = outcome if counts or extracted.role == "user" else _restrict_agent(outcome)
+            self.settled[place] = _drop_tentative(allowed, extracted)
+
+    def drop_repeated_retirements(self) -> None:
+        """Drop duplicate retirements: memories that another fact of the exchange already decides about or retires."""
+        decided = [outcome.decision for outcome in self.settled]
+        decided_ids = {decision.id for decision in decided if isinstance(decision, Update | Delete | Noop)}
+        for place, outcome in enumerate(self.settled):
+            also = tuple(deletion for deletion in outcome.also if deletion.id not in decided_ids)
+            decided_ids |= {deletion.id for deletion in also}
+            self.settled[place] = replace(outcome, also=also)
+
+    @property
+    def decided_ids(self) -> set[int]:
+        """Return the ids of the memories that have a decision."""
+        decided = [decision for outcome in self.settled for decision in outcome.decisions]
+        return {decision.id for decision in decided if isinstance(decision, Update | Delete | Noop)}
+
+    def vector(self, place: int) -> Vector:
+        row: Vector = self.matrix([place])[0]
+        return row
+
+    def matrix(self, places: Sequence[int]) -> Matrix:
+        assert self._vectors is not None  # facts always come with vectors
+        rows: Matrix = self._vectors[list(places)]
+        return rows
+
+    def embed_reworded(self, embed: Callable[[Sequence[str]], Matrix]) -> None:
+        """Compute the vectors of texts that the model reworded."""
+        texts = [
+            embedding_text(outcome.decision.fact.text, outcome.decision.fact.speaker)
+            for outcome in self.settled
+            if isinstance(outcome.decision, Add | Update) and outcome.decision.fact.text != outcome.fact.text
+        ]
+        if texts:
+            self._reworded.update(zip(texts, embed(texts), strict=True))
+
+    def vector_for(self, place: int, decision: Add | Update) -> Vector:
+        """Return the vector of the decision's text."""
+        if decision.fact.text == self.facts[place].text:
+            return self.vector(place)
+        return self._reworded[embedding_text(decision.fact.text, decision.fact.speaker)]
+
+
+def _drop_tentative(outcome: FactOutcome, extracted: ExtractedFact) -> FactOutcome:
+    """Return the decision; drop a tentative fact unless it changes a memory or probably does.
+
+    A short message that only ends a memory is not stored itself.
+    """
+    changes = isinstance(outcome.decision, Update | Delete)
+    if extracted.tentative and not changes and (extracted.is_message or outcome.chance < PROBABLE):
+        return FactOutcome(fact=outcome.fact, reason=NOT_WORTH_KEEPING)
+    if (
+        extracted.is_message
+        and outcome.ends
+        and isinstance(outcome.decision, Update)
+        and len(extracted.text.split()) <= _BRIEF
+    ):
+        ended = Delete(outcome.decision.id, outcome.decision.reason)
+        return FactOutcome(fact=outcome.fact, decision=ended, also=outcome.also)
+    return outcome
+
+
+def _restrict_agent(outcome: FactOutcome) -> FactOutcome:
+    """Return the decision about an agent's statement: it changes no memory."""
+    if isinstance(outcome.decision, Add | Noop):
+        return replace(outcome, also=())
+    if isinstance(outcome.decision, Update):
+        addition = Add(outcome.fact, f"new; it may replace memory {outcome.decision.id}", unless_known=True)
+        return FactOutcome(fact=outcome.fact, decision=addition)
+    return FactOutcome(fact=outcome.fact, reason=outcome.reason or "an agent's statement ends no memory")
