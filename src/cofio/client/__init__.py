@@ -609,9 +609,9 @@ class ClientNotes:
         """Return the folders that were indexed or are followed."""
         return decode(builtins.list[NotesFolder], self._ask("GET", "/notes")["folders"])
 
-    def export(self, folder: Path | str, **within: Unpack[ScopeKwargs]) -> VaultExportResult:
+    def export(self, folder: Path | str, **scope: Unpack[ScopeKwargs]) -> VaultExportResult:
         """Write the memories of a scope to a vault, one note each. `index` imports edits of them."""
-        body = {"folder": str(folder), **_scope(within)}
+        body = {"folder": str(folder), **_scope(scope)}
         return decode(VaultExportResult, self._ask("POST", "/notes/export", body))
 
 
