@@ -267,14 +267,14 @@ class Doc(NamedTuple):
     most: float | None = None
 
 
-class _SharedKwargs(TypedDict, total=False):
-    source: Annotated[str, Doc("Source it belongs to: client/project.")]
+class NoteKwargs(TypedDict, total=False):
+    """Keyword arguments for the fields of a Fact that a note may set."""
+
     project: Annotated[str, Doc("Project it applies to: the path of its working tree, or a name.")]
     kind: Annotated[str, Doc("Kind of fact.", KINDS)]
     category: Annotated[str, Doc("How long it stays relevant.", CATEGORIES)]
     confidence: Annotated[float, Doc(least=0, most=1)]
     entities: Sequence[str]
-    tags: Sequence[str]
     session: str
     agent: str
     user: Annotated[str, Doc("User who owns it.")]
@@ -283,6 +283,11 @@ class _SharedKwargs(TypedDict, total=False):
     metadata: Mapping[str, Any]
     speaker: Annotated[str, Doc("Who said it.")]
     context: Annotated[str, Doc("What was said just before; helps to find it.")]
+
+
+class _SharedKwargs(NoteKwargs, total=False):
+    source: Annotated[str, Doc("Source it belongs to: client/project.")]
+    tags: Sequence[str]
     anchors: Sequence[Anchor]
 
 
