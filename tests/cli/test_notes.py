@@ -109,7 +109,7 @@ def test_folder_is_indexed_reindexed_and_undone(any_cli: InProcessCli, vault: Pa
     (vault / "style.md").unlink()
     repeated = any_cli("notes", "index", str(vault))
     assert (repeated.exit_code, repeated.stdout) == (0, "")
-    assert "1 file, 0 new or changed, 1 gone: 1 archived; `cofio undo" in repeated.stderr
+    assert "1 file, 0 new or changed, 1 deleted: 1 archived; `cofio undo" in repeated.stderr
     assert not any("tabs" in text for text in memory_texts(any_cli))
     changeset = repeated.stderr.partition("`cofio undo ")[2].partition("`")[0]
     any_cli.lines("undo", changeset, "--yes")
