@@ -264,4 +264,4 @@ def test_service_indexes_changes_in_a_watched_folder(shell: Shell, tmp_path: Pat
         wait_until(lambda: not found("Render"))
         assert client.list(include_archived=True).total >= 1
     assert shell.json("down")["stopped"] is True
-    assert (shell.home / "service.log").read_text().count("is not followed for now") == 1
+    assert (shell.home / "service.log").read_text().count("until it is available again") == 1

@@ -370,7 +370,7 @@ def test_empty_settings_leave_the_startup_file_unchanged(machine: Machine, monke
     default = {"COFIO_HOME": ""}
     result = machine("install", "claude-code", "--yes", "--no-start", "--shell-rc", env=default)
     assert result.exit_code == 0, result.output
-    assert "no variables for your shell's startup file" in result.stdout
+    assert "No variables need to be set in your shell's startup file" in result.stdout
     assert not shell_profile.startup_file().exists()
 
 
@@ -378,7 +378,7 @@ def test_plugin_needs_no_files_and_uninstall_names_its_command(at: Machine) -> N
     (at.user / ".claude" / "settings.json").write_text('{"enabledPlugins": {"cofio@cofio": true}}')
     result = at("install", "claude-code", "--yes")
     assert result.exit_code == 0, result.output
-    assert "[3/4] Claude Code: nothing to write.\n      ! Claude Code has our plugin enabled" in result.stdout
+    assert "[3/4] Claude Code: nothing to write.\n      ! Claude Code has the cofio plugin enabled" in result.stdout
     result = at("uninstall")
     assert "`claude plugin uninstall cofio@cofio`" in result.stderr
     assert "cofio is not installed in these clients" not in result.stderr
