@@ -79,7 +79,7 @@ def timed(folder: Path, size: int) -> dict[str, float]:
             keeper.add_all([Fact(text=text, source="bench/app") for text in some], dedup=False)
     for turn in range(_ROUNDS):
         with _keeper(folder / f"{size}.db", embedder) as keeper:
-            keeper.dashboard.map(most=1)  # loads the store's vectors into memory
+            keeper.dashboard.map(limit=1)  # loads the store's vectors into memory
             looks["cold_ms"].append(_spent(keeper.dashboard.map))
             looks["warm_ms"].append(_spent(keeper.dashboard.map))
             if not turn:

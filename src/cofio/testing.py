@@ -37,15 +37,15 @@ from cofio.models.memory import (
 )
 from cofio.ports import Clock, Completion, Health, Matrix, Profile, Settles, Vector
 from cofio.stores import inbox_rules
+from cofio.stores.api_keys import FakeKeys
 from cofio.stores.apply import Counters, JournalEntry, UnitOfWork
 from cofio.stores.in_memory.dashboard import FakeDashboardQueries
 from cofio.stores.in_memory.domain_knowledge import FakeKnowledgeRows, FakeKnowledgeTables
 from cofio.stores.in_memory.episodes import EpisodeText, FakeEpisodes
+from cofio.stores.in_memory.inbox import FakeInbox, InboxState
 from cofio.stores.in_memory.llm_calls import Calls, FakeLLMCalls
 from cofio.stores.in_memory.maintenance_runs import FakeRuns
 from cofio.stores.in_memory.search import by_cosine, by_words, counted, stem
-from cofio.stores.in_memory.store import FakeInbox, InboxState
-from cofio.stores.keys import FakeKeys
 from cofio.stores.notes import FakeNotes
 from cofio.stores.row_mapping import check_vectors
 from cofio.stores.snapshot_export import FakeSnapshots

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cofio.cli.ui import PAGES
+from cofio.cli.web_pages import PAGES
 from cofio.core import Keeper
 from cofio.models.auth import Grant
 from cofio.server import ui

@@ -258,7 +258,7 @@ def test_machine_without_clients_is_reported(machine: Machine, service: str) -> 
     machine.env |= {"COFIO_URL": service, "COFIO_API_KEY": "the service's key"}
     result = machine("install", "--yes")
     assert result.exit_code == 1
-    assert "No client was found" in result.stderr
+    assert "No supported client was found" in result.stderr
 
 
 def test_missing_answer_is_an_error_with_hint(at: Machine) -> None:

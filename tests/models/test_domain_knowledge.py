@@ -69,7 +69,7 @@ def test_rows_of_different_owners_have_different_ids() -> None:
     [
         ("seasonal", {}, "A row of seasonal lacks pattern, period."),
         ("patterns", {"source": "AAPL"}, "A row of patterns lacks pattern."),
-        ("thresholds", {"source": "AAPL", "colour": "red"}, "thresholds have no colour."),
+        ("thresholds", {"source": "AAPL", "colour": "red"}, "Rows of thresholds have no field colour."),
         ("stars", {}, "There is no table 'stars'."),
         ("patterns", {"pattern": "x", "id": ".."}, "'..' is not a valid id"),
         ("patterns", {"pattern": "x", "id": "a/b"}, "'a/b' is not a valid id"),

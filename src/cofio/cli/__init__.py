@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from cofio.cli import (
+    api_keys,
     backfill,
     episodes,
     evaluation,
@@ -20,7 +21,6 @@ from cofio.cli import (
     hook,
     ingest,
     install,
-    keys,
     knowledge,
     maintenance,
     mcp,
@@ -33,7 +33,7 @@ from cofio.cli import (
     store_audit,
     team,
     transfer,
-    ui,
+    web_pages,
 )
 from cofio.cli.shared_options import CliContext, examples, where
 from cofio.errors import CofioError
@@ -52,7 +52,19 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
                        episodes.episodes)),
     ("History", (history.history, history.undo)),
     ("Import and export", (transfer.export, transfer.import_, transfer.copy, transfer.backup)),
-    ("Service", (service.serve, service.up, service.down, service.status, ui.ui, keys.keys, mcp.mcp, hook.hook)),
+    (
+        "Service",
+        (
+            service.serve,
+            service.up,
+            service.down,
+            service.status,
+            web_pages.ui,
+            api_keys.keys,
+            mcp.mcp,
+            hook.hook,
+        ),
+    ),
     ("Clients", (install.install, install.uninstall, install.doctor)),
     ("Maintenance", (store.stats, maintenance.usage, store_audit.audit, store.dedup, maintenance.consolidate,
                      maintenance.prune, maintenance.runs, store.reembed, evaluation.evaluation, store.config,

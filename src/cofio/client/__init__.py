@@ -48,6 +48,7 @@ from cofio.models.memory import (
     Hit,
     Memory,
     Merge,
+    NoteKwargs,
     Novelty,
     Occurrence,
     Page,
@@ -590,9 +591,11 @@ class ClientNotes:
     ) -> None:
         self._ask, self._fetch_changes = ask, fetch_changes
 
-    def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
+    def flush(
+        self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **fields: Unpack[NoteKwargs]
+    ) -> Change:
         """Write a summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder and store it as memory of `file:<name>`."""
-        body = {"summary": summary, **about, **({"tags": list(tags)} if tags else {})}
+        body = {"summary": summary, **fields, **({"tags": list(tags)} if tags else {})}
         return self._fetch_changes(self._ask("POST", "/notes/flush", body, by=by))[0]
 
     def index(

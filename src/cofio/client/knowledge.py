@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, Unpack, cast
 from urllib.parse import quote
 
 from cofio.client.decoding import decode
@@ -13,15 +13,21 @@ from cofio.errors import InvalidInput, NotFound
 from cofio.models.domain_knowledge import (
     ActivePattern,
     Correlation,
+    CorrelationKwargs,
     CorrelationStep,
     Feedback,
     FiringThreshold,
     Knowledge,
     KnowledgeChange,
     KnowledgeReading,
+    OwnerKwargs,
     Pattern,
+    PatternKwargs,
+    RowKwargs,
     Seasonal,
+    SeasonalKwargs,
     Threshold,
+    ThresholdKwargs,
     check_table,
     row_from_dict,
 )
@@ -39,11 +45,11 @@ class ClientKnowledge:
 
     # ── the tables ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def put(self, table: str, *, by: str = "library", why: str = "", **known: Any) -> KnowledgeChange:
+    def put(self, table: str, *, by: str = "library", why: str = "", **fields: Unpack[RowKwargs]) -> KnowledgeChange:
         """Store a row of a table; replaces the row with the same id."""
         if check_table(table) == "feedback":
-            return self._put_feedback(known, by, why)
-        return KnowledgeChange.from_dict(self._ask("POST", _path(table), {**known, "why": why}, by=by))
+            return self._put_feedback(fields, by, why)
+        return KnowledgeChange.from_dict(self._ask("POST", _path(table), {**fields, "why": why}, by=by))
 
     def _put_feedback(self, fields: Mapping[str, Any], by: str, why: str) -> KnowledgeChange:
         """Store a verdict; fields left out keep their stored values."""
@@ -53,38 +59,78 @@ class ClientKnowledge:
             verdict.update({name: old[name] for name in verdict if name in old})
         return self.feedback(**{**verdict, **fields}, by=by, why=why).knowledge[0]
 
-    def upsert_pattern(self, pattern: str, **known: Any) -> Pattern:
+    def upsert_pattern(
+        self, pattern: str, *, by: str = "library", why: str = "", **fields: Unpack[PatternKwargs]
+    ) -> Pattern:
         """Store a pattern; return it as stored."""
-        return cast(Pattern, self.put("patterns", pattern=pattern, **known).after)
+        return cast(Pattern, self.put("patterns", pattern=pattern, by=by, why=why, **fields).after)
 
-    def upsert_correlation(self, source_a: str, source_b: str, rule: str, **known: Any) -> Correlation:
+    def upsert_correlation(
+        self,
+        source_a: str,
+        source_b: str,
+        rule: str,
+        *,
+        by: str = "library",
+        why: str = "",
+        **fields: Unpack[CorrelationKwargs],
+    ) -> Correlation:
         """Store a correlation; return it as stored."""
-        sides = {"source_a": source_a, "source_b": source_b}
-        return cast(Correlation, self.put("correlations", **sides, rule=rule, **known).after)
+        return cast(
+            Correlation,
+            self.put("correlations", source_a=source_a, source_b=source_b, rule=rule, by=by, why=why, **fields).after,
+        )
 
-    def upsert_threshold(self, source: str, metric: str, value: float, direction: str, **known: Any) -> Threshold:
+    def upsert_threshold(
+        self,
+        source: str,
+        metric: str,
+        value: float,
+        direction: str,
+        *,
+        by: str = "library",
+        why: str = "",
+        **fields: Unpack[ThresholdKwargs],
+    ) -> Threshold:
         """Store a threshold; return it as stored."""
-        about = {"source": source, "metric": metric, "direction": direction}
-        return cast(Threshold, self.put("thresholds", **about, value=value, **known).after)
+        return cast(
+            Threshold,
+            self.put(
+                "thresholds", source=source, metric=metric, value=value, direction=direction, by=by, why=why, **fields
+            ).after,
+        )
 
-    def upsert_seasonal(self, pattern: str, period: str, **known: Any) -> Seasonal:
+    def upsert_seasonal(
+        self, pattern: str, period: str, *, by: str = "library", why: str = "", **fields: Unpack[SeasonalKwargs]
+    ) -> Seasonal:
         """Store a seasonal pattern; return it as stored. InvalidInput if its times are inconsistent."""
-        return cast(Seasonal, self.put("seasonal", pattern=pattern, period=period, **known).after)
+        return cast(Seasonal, self.put("seasonal", pattern=pattern, period=period, by=by, why=why, **fields).after)
 
     def get(self, table: str, key: str) -> Knowledge:
         """Return a row. NotFound if it does not exist."""
         return row_from_dict(table, self._ask("GET", _path(table, key)))
 
     def list(
-        self, table: str, *, min_confidence: float = 0.0, limit: int = 50, after: str | None = None, **where: Any
+        self,
+        table: str,
+        *,
+        min_confidence: float = 0.0,
+        limit: int = 50,
+        after: str | None = None,
+        **where: Unpack[RowKwargs],
     ) -> builtins.list[Knowledge]:
         """Return the rows of a table: claims by confidence (highest first), feedback newest first."""
         params = {"limit": limit, "after": after, "min_confidence": min_confidence or None, **_check_listable(where)}
         return [row_from_dict(table, row) for row in self._ask("GET", _path(table), **params)["rows"]]
 
-    def patterns(self, min_confidence: float = 0.0, **how: Any) -> builtins.list[Pattern]:
+    def patterns(
+        self, min_confidence: float = 0.0, *, limit: int = 50, after: str | None = None, **where: Unpack[RowKwargs]
+    ) -> builtins.list[Pattern]:
         """Return the patterns, highest confidence first."""
-        return cast(builtins.list[Pattern], self.list("patterns", min_confidence=min_confidence, **how))
+        return cast(
+            builtins.list[Pattern],
+            self.list("patterns", min_confidence=min_confidence, limit=limit, after=after, **where),
+        )
 
     def delete(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
         """Remove a row; `undo` of its changeset restores it. Removing a processed verdict reverts its effect."""
@@ -136,10 +182,10 @@ class ClientKnowledge:
         process: bool = True,
         by: str = "library",
         why: str = "",
-        **whose: Any,
+        **owner: Unpack[OwnerKwargs],
     ) -> Changeset:
         """Store a verdict on an anomaly and adjust the confidence of the claims it names, in one changeset."""
-        body = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, "process": process, **whose}
+        body = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, "process": process, **owner}
         return decode(Changeset, self._ask("POST", "/knowledge/feedback", {**body, "why": why}, by=by))
 
     def process_feedback(self, *, by: str = "library", why: str = "") -> Changeset | None:

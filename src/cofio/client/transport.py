@@ -91,7 +91,7 @@ class HttpTransport:
 
     def _parse_reply(self, response: httpx2.Response) -> ServiceReply:
         invalid = Unavailable(
-            f"{self._url} answered {response.status_code}, but not like a cofio service.",
+            f"{self._url} is not a cofio service: it answered {response.status_code}.",
             "Another program may listen there; check the URL (--url, COFIO_URL).",
         )
         try:

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Literal, NoReturn, TypeAlias, cast
+from typing import Any, Literal, NoReturn, TypeAlias, Unpack, cast
 
 from cofio.domain_knowledge import confidence, lookup, seasonal_times
 from cofio.domain_knowledge.extract.extraction import extract_knowledge
@@ -26,6 +26,7 @@ from cofio.models.domain_knowledge import (
     ActivePattern,
     Claim,
     Correlation,
+    CorrelationKwargs,
     CorrelationStep,
     DeleteRow,
     Feedback,
@@ -33,13 +34,18 @@ from cofio.models.domain_knowledge import (
     Knowledge,
     KnowledgeChange,
     KnowledgeReading,
+    OwnerKwargs,
     Pattern,
+    PatternKwargs,
     PurgeRow,
     PutRow,
     RowDecision,
+    RowKwargs,
     Seasonal,
+    SeasonalKwargs,
     Table,
     Threshold,
+    ThresholdKwargs,
     check_table,
     fold,
     is_same_row,
@@ -78,7 +84,7 @@ class KnowledgeBase:
 
     # ── the tables ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def put(self, table: str, *, by: str = "library", why: str = "", **known: Any) -> KnowledgeChange:
+    def put(self, table: str, *, by: str = "library", why: str = "", **fields: Unpack[RowKwargs]) -> KnowledgeChange:
         """Store a row in a table, replacing an existing row with the same id.
 
         Fields that are not given keep their values. A given confidence becomes the new prior and resets the verdicts;
@@ -86,11 +92,15 @@ class KnowledgeBase:
         (`knowledge.belief.restated`). If nothing changes, nothing is written and the changeset is 0.
         """
         if check_table(table) == "feedback":
-            old = cast(Feedback | None, self._get_row("feedback", known.get("id")))
-            values = {"anomaly": old.anomaly if old else "", "verdict": old.verdict if old else "", **known}
+            old = cast(Feedback | None, self._get_row("feedback", fields.get("id")))
+            values: dict[str, Any] = {
+                "anomaly": old.anomaly if old else "",
+                "verdict": old.verdict if old else "",
+                **fields,
+            }
             return self.feedback(**values, by=by, why=why).knowledge[0]
-        _refuse_derived(known)
-        changeset = self._commit(lambda: [self._put(check_table(table), known)], by, why or "put")
+        _refuse_derived(fields)
+        changeset = self._commit(lambda: [self._put(check_table(table), fields)], by, why or "put")
         return changeset.knowledge[0]
 
     def _put(self, table: Table, values: Mapping[str, Any]) -> PutRow:
@@ -104,38 +114,78 @@ class KnowledgeBase:
             seasonal_times.check(new)
         return _put(new, old)
 
-    def upsert_pattern(self, pattern: str, **known: Any) -> Pattern:
+    def upsert_pattern(
+        self, pattern: str, *, by: str = "library", why: str = "", **fields: Unpack[PatternKwargs]
+    ) -> Pattern:
         """Store a pattern and return it."""
-        return cast(Pattern, self.put("patterns", pattern=pattern, **known).after)
+        return cast(Pattern, self.put("patterns", pattern=pattern, by=by, why=why, **fields).after)
 
-    def upsert_correlation(self, source_a: str, source_b: str, rule: str, **known: Any) -> Correlation:
+    def upsert_correlation(
+        self,
+        source_a: str,
+        source_b: str,
+        rule: str,
+        *,
+        by: str = "library",
+        why: str = "",
+        **fields: Unpack[CorrelationKwargs],
+    ) -> Correlation:
         """Store a correlation and return it."""
-        sides = {"source_a": source_a, "source_b": source_b}
-        return cast(Correlation, self.put("correlations", **sides, rule=rule, **known).after)
+        return cast(
+            Correlation,
+            self.put("correlations", source_a=source_a, source_b=source_b, rule=rule, by=by, why=why, **fields).after,
+        )
 
-    def upsert_threshold(self, source: str, metric: str, value: float, direction: str, **known: Any) -> Threshold:
+    def upsert_threshold(
+        self,
+        source: str,
+        metric: str,
+        value: float,
+        direction: str,
+        *,
+        by: str = "library",
+        why: str = "",
+        **fields: Unpack[ThresholdKwargs],
+    ) -> Threshold:
         """Store a threshold and return it."""
-        about = {"source": source, "metric": metric, "direction": direction}
-        return cast(Threshold, self.put("thresholds", **about, value=value, **known).after)
+        return cast(
+            Threshold,
+            self.put(
+                "thresholds", source=source, metric=metric, value=value, direction=direction, by=by, why=why, **fields
+            ).after,
+        )
 
-    def upsert_seasonal(self, pattern: str, period: str, **known: Any) -> Seasonal:
+    def upsert_seasonal(
+        self, pattern: str, period: str, *, by: str = "library", why: str = "", **fields: Unpack[SeasonalKwargs]
+    ) -> Seasonal:
         """Store a seasonal pattern and return it. Raise InvalidInput for invalid times."""
-        return cast(Seasonal, self.put("seasonal", pattern=pattern, period=period, **known).after)
+        return cast(Seasonal, self.put("seasonal", pattern=pattern, period=period, by=by, why=why, **fields).after)
 
     def get(self, table: str, key: str) -> Knowledge:
         """Return a row. Raise NotFound if it does not exist."""
         return self._get_row(check_table(table), key) or _refuse_unknown(f"{table}/{key}")
 
     def list(
-        self, table: str, *, min_confidence: float = 0.0, limit: int = 50, after: str | None = None, **where: Any
+        self,
+        table: str,
+        *,
+        min_confidence: float = 0.0,
+        limit: int = 50,
+        after: str | None = None,
+        **where: Unpack[RowKwargs],
     ) -> builtins.list[Knowledge]:
         """List the rows of a table: claims by confidence in descending order, feedback newest first."""
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         return self._domain.rows(check_table(table), least=min_confidence, where=where, limit=limit, after=after)
 
-    def patterns(self, min_confidence: float = 0.0, **how: Any) -> builtins.list[Pattern]:
+    def patterns(
+        self, min_confidence: float = 0.0, *, limit: int = 50, after: str | None = None, **where: Unpack[RowKwargs]
+    ) -> builtins.list[Pattern]:
         """List the patterns by confidence, highest first."""
-        return cast(builtins.list[Pattern], self.list("patterns", min_confidence=min_confidence, **how))
+        return cast(
+            builtins.list[Pattern],
+            self.list("patterns", min_confidence=min_confidence, limit=limit, after=after, **where),
+        )
 
     def delete(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
         """Remove a row; undoing the changeset restores it. The effect of a processed verdict is reverted."""
@@ -216,7 +266,7 @@ class KnowledgeBase:
         process: bool = True,
         by: str = "library",
         why: str = "",
-        **whose: Any,
+        **owner: Unpack[OwnerKwargs],
     ) -> Changeset:
         """Store a verdict on an anomaly and apply it to the claims that it names, in one changeset.
 
@@ -224,8 +274,8 @@ class KnowledgeBase:
         same ones. Repeating a verdict changes nothing and returns changeset 0.
         """
         check_bool(process, "process")
-        _refuse_derived(whose)
-        values = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, **whose}
+        _refuse_derived(owner)
+        values = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, **owner}
         return self._commit(lambda: self._judge(values, process=process), by, why or "feedback")
 
     def _judge(self, values: Mapping[str, Any], *, process: bool) -> builtins.list[RowDecision]:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
+from cofio.core.api_keys import KeyService
 from cofio.core.captures import CaptureService
 from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.core.history import HistoryService
-from cofio.core.keys import KeyService
 from cofio.core.llm_usage import LLMUsageService
 from cofio.core.memories import MemoryService
 from cofio.core.recall import RecallService

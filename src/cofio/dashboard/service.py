@@ -6,11 +6,11 @@ store.dashboard ─▶ counts by day, active agents ─▶ Overview, [Agent] dot
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Unpack
 
 from cofio.dashboard import projection
 from cofio.models.dashboard import MOST_DAYS, MOST_DOTS, Agent, ChangeCounters, Map, Overview, StoreState
-from cofio.models.memory import Scope, as_scope, check_int
+from cofio.models.memory import Scope, ScopeKwargs, as_scope, check_int
 from cofio.ports import Clock
 from cofio.retrieval.log import RetrievalLog
 from cofio.stores.access import Access
@@ -63,16 +63,16 @@ class DashboardService:
         self._log.flush_or_tell()
         return self._store.dashboard.pulse()
 
-    def map(self, *, limit: int = MOST_DOTS, **within: Any) -> Map:
+    def map(self, *, limit: int = MOST_DOTS, **scope: Unpack[ScopeKwargs]) -> Map:
         """Return the newest memories of a scope as points of a plane, without their vectors."""
-        scope, count = as_scope(within), check_int(limit, "limit", least=1, most=MOST_DOTS)
+        checked, count = as_scope(scope), check_int(limit, "limit", least=1, most=MOST_DOTS)
 
         def draw(before: projection.PreviousPositions | None) -> tuple[Map, projection.PreviousPositions]:
-            dots = self._store.dashboard.dots(scope, count, _CHARACTERS)
+            dots = self._store.dashboard.dots(checked, count, _CHARACTERS)
             with one_thread():  # keeps the other cores free for searches
                 return projection.redraw_map(dots, before)
 
-        return self._maps.map((self._viewer, scope, count), self.pulse().changeset, draw)
+        return self._maps.map((self._viewer, checked, count), self.pulse().changeset, draw)
 
 
 def _list_days(now: str, count: int) -> list[str]:

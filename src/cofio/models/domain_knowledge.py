@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from hashlib import blake2b
 from math import isfinite
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict
 
 from cofio.errors import InvalidInput
 from cofio.models.memory import (
@@ -298,6 +298,71 @@ class Feedback(Knowledge):
     @property
     def says(self) -> str:
         return f"{self.anomaly}: {self.verdict}{f' ({self.note})' if self.note else ''}"
+
+
+class OwnerKwargs(TypedDict, total=False):
+    """Keyword arguments for the id and the owner of a row."""
+
+    id: str
+    place: str
+    agent: str
+    user: str
+    team: str
+    visibility: str
+
+
+class ClaimKwargs(OwnerKwargs, total=False):
+    """Keyword arguments for what every claim may have."""
+
+    confidence: float
+    memory: int | None
+
+
+class PatternKwargs(ClaimKwargs, total=False):
+    """Keyword arguments for the optional fields of a Pattern."""
+
+    source: str
+
+
+class CorrelationKwargs(ClaimKwargs, total=False):
+    """Keyword arguments for the optional fields of a Correlation."""
+
+    relation: str
+    inverse: bool
+
+
+class ThresholdKwargs(ClaimKwargs, total=False):
+    """Keyword arguments for the optional fields of a Threshold."""
+
+    inclusive: bool
+    unit: str
+
+
+class SeasonalKwargs(ClaimKwargs, total=False):
+    """Keyword arguments for the optional fields of a Seasonal."""
+
+    during: str
+    lasts: int
+    timezone: str
+    source: str
+
+
+class RowKwargs(CorrelationKwargs, ThresholdKwargs, SeasonalKwargs, total=False):
+    """Keyword arguments for the fields of a row of any table."""
+
+    pattern: str
+    source_a: str
+    source_b: str
+    rule: str
+    metric: str
+    value: float
+    direction: str
+    period: str
+    anomaly: str
+    verdict: str
+    note: str
+    about: str | Sequence[str]
+    processed: bool
 
 
 #: Row type of each table.

@@ -289,14 +289,14 @@ class Doc(NamedTuple):
     most: float | None = None
 
 
-class _SharedKwargs(TypedDict, total=False):
-    source: Annotated[str, Doc("Source of the memory, as client/project.")]
+class NoteKwargs(TypedDict, total=False):
+    """Keyword arguments for the fields of a Fact that a note may set."""
+
     project: Annotated[str, Doc("Project of the memory: the path of its working tree, or a name.")]
     kind: Annotated[str, Doc("Kind of fact.", KINDS)]
     category: Annotated[str, Doc("How long it stays relevant.", CATEGORIES)]
     confidence: Annotated[float, Doc(least=0, most=1)]
     entities: Sequence[str]
-    tags: Sequence[str]
     session: str
     agent: str
     user: Annotated[str, Doc("User who owns the memory.")]
@@ -305,6 +305,11 @@ class _SharedKwargs(TypedDict, total=False):
     metadata: Mapping[str, Any]
     speaker: Annotated[str, Doc("Who stated the fact.")]
     context: Annotated[str, Doc("Text said just before the fact; helps search to find the memory.")]
+
+
+class _SharedKwargs(NoteKwargs, total=False):
+    source: Annotated[str, Doc("Source of the memory, as client/project.")]
+    tags: Sequence[str]
     anchors: Sequence[Anchor]
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError
 from cofio.ingest import sanitize
@@ -31,8 +31,10 @@ from cofio.models.memory import (
     Edit,
     Fact,
     Memory,
+    NoteKwargs,
     Restore,
     Scope,
+    ScopeKwargs,
     Update,
     as_fact,
     as_scope,
@@ -74,15 +76,17 @@ class NotesService:
 
     # ── flush ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
+    def flush(
+        self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **fields: Unpack[NoteKwargs]
+    ) -> Change:
         """Write the summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder, and store it as memory `file:<name>`.
 
-        `about` takes the fields of Fact. Either both are written or neither.
+        The fields are those of Fact. Either both are written or neither.
         """
         hour = paths.hour_of(self._clock())
         place = self._label_folder(files.make(self._folder()), "")
         name = _free_name(place.path, hour)
-        fact = self._writer.access.own_fact(_make_fact(summary, tags, about, place.source(name), name))
+        fact = self._writer.access.own_fact(_make_fact(summary, tags, fields, place.source(name), name))
         page = sections.flushed_page(fact.text, fact.tags, hour)
         with files.draft(place.path, page) as written:
             done, _ = self._writer.apply_without_embedder([Add(fact)], by=by, why="flush", part_of=None)
@@ -200,7 +204,7 @@ class NotesService:
 
     # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def export(self, folder: Path | str, **within: Any) -> VaultExportResult:
+    def export(self, folder: Path | str, **scope: Unpack[ScopeKwargs]) -> VaultExportResult:
         """Write the memories of a scope to a vault, one note each. `index` reads edits back.
 
         Only changed notes are rewritten. Files that are not from this store, or were edited since they were written or
@@ -208,10 +212,10 @@ class NotesService:
         folder are not written to it.
         """
         self._writer.access.require_owner("Writing folders")
-        scope = as_scope(within)
+        checked = as_scope(scope)
         place = self._label_folder(files.make(Path(folder).expanduser()), "")
         with files.folder_lock(place.path):
-            return _VaultWriter(self._store, place).done(scope)
+            return _VaultWriter(self._store, place).done(checked)
 
 
 def _make_fact(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:

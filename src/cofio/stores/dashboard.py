@@ -40,7 +40,7 @@ class SqlDashboardQueries:
 
     def injected(self, since: str) -> list[InjectionCount]:
         with self._database.reading() as queries:
-            return [InjectionCount(*row) for row in queries.all("injected", {"since": day(since)})]
+            return [InjectionCount(*row) for row in queries.all("injection_counts", {"since": day(since)})]
 
     def forget_injected(self, before: str) -> int:
         return delete_before(self._database, "forget_injections", before)

@@ -13,6 +13,7 @@ from cofio.errors import Conflict, EmbedderMismatch, NotFound
 from cofio.models.domain_knowledge import RowDecision
 from cofio.models.memory import Change, Changeset, Decision, Memory, Occurrence, Retrieval, Scope, to_utc_iso
 from cofio.ports import Clock, Settles, Vector
+from cofio.stores.api_keys import SqlKeys
 from cofio.stores.apply import UnitOfWork
 from cofio.stores.domain_knowledge import (
     SqlKnowledgeRows,
@@ -23,7 +24,6 @@ from cofio.stores.domain_knowledge import (
 from cofio.stores.filters import condition
 from cofio.stores.inbox import settle_item
 from cofio.stores.journal import to_changeset, to_entry
-from cofio.stores.keys import SqlKeys
 from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.maintenance_runs import SqlRuns
 from cofio.stores.memory_rows import SqlRowStorage

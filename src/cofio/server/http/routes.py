@@ -35,6 +35,7 @@ from cofio.server.http import events, metrics
 from cofio.server.http import requests as req
 from cofio.server.http import response_types as res
 from cofio.server.http.handlers import (
+    api_keys,
     bulk,
     chat_completions,
     dashboard,
@@ -42,7 +43,6 @@ from cofio.server.http.handlers import (
     export,
     hooks,
     ingest,
-    keys,
     knowledge,
     maintenance,
     markdown_notes,
@@ -374,10 +374,10 @@ ROUTES: tuple[Route, ...] = (
           KnowledgeChange,
           "Erase a row permanently, from the journal too.", call="knowledge.purge", role="write"),
     operation("GET", "/keys", Keeper.keys, "List every key ever created, newest first.", key="keys", role="admin"),
-    Route("POST", "/keys", keys.create_key, req.NewKeyRequest, {**wire_fields(Key), "secret": str},
+    Route("POST", "/keys", api_keys.create_key, req.NewKeyRequest, {**wire_fields(Key), "secret": str},
           "Create a key: the reply has its secret, which is not stored and cannot be shown again.", statuses=(201,),
           role="admin", audited=True),
-    Route("DELETE", "/keys/{id}", keys.revoke_key, None, Key, "Revoke a key: it no longer grants access.",
+    Route("DELETE", "/keys/{id}", api_keys.revoke_key, None, Key, "Revoke a key: it no longer grants access.",
           role="admin", audited=True),
     operation("GET", "/keys/log", Keeper.audit_entries,
               "List the audit log, newest first: use of keys, and refused requests.",

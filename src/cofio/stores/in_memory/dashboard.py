@@ -14,7 +14,7 @@ from cofio.models.exchange import SETTLED
 from cofio.models.memory import Changeset, Memory, Retrieval, Scope, to_utc_iso
 from cofio.stores.apply import JournalEntry
 from cofio.stores.dashboard import day, live_scope, to_agents, to_dots, to_pulse
-from cofio.stores.in_memory.store import InboxState
+from cofio.stores.in_memory.inbox import InboxState
 
 
 class DashboardTables(Protocol):

@@ -37,9 +37,9 @@ from cofio.models.sessions import (
 from cofio.ports import Vector
 from cofio.stores import inbox_rules
 from cofio.stores.apply import JournalEntry
+from cofio.stores.in_memory.inbox import InboxState
 from cofio.stores.in_memory.llm_calls import Calls
 from cofio.stores.in_memory.search import by_cosine, by_words, counted
-from cofio.stores.in_memory.store import InboxState
 from cofio.stores.row_mapping import check_vectors
 
 _PLACE = ("source", "project", "client", "session", "agent", "user", "team", "visibility")

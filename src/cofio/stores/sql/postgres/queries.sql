@@ -937,7 +937,7 @@ WHERE s.tenant = %(tenant)s AND s.at >= %(since)s AND c.action <> 'noop' GROUP B
 INSERT INTO injections (tenant, at, caller, occasion, memories, tokens)
 VALUES (%(tenant)s, %(at)s, %(caller)s, %(occasion)s, %(memories)s, %(tokens)s);
 
--- name: injected
+-- name: injection_counts
 SELECT
     left(at, 10), count(*) FILTER (WHERE occasion = 'prompt'),
     count(*) FILTER (WHERE occasion = 'prompt' AND tokens > 0), count(*) FILTER (WHERE occasion = 'start'),

@@ -691,7 +691,7 @@ WHERE s.at >= :since AND c.changeset_id = s.id AND c.action <> 'noop' GROUP BY c
 -- name: inject
 INSERT INTO injections (at, caller, occasion, memories, tokens) VALUES (:at, :caller, :occasion, :memories, :tokens);
 
--- name: injected
+-- name: injection_counts
 SELECT
     substr(at, 1, 10), sum(occasion = 'prompt'), sum(occasion = 'prompt' AND tokens > 0), sum(occasion = 'start'),
     sum(memories), sum(tokens)
