@@ -82,7 +82,7 @@ def test_jsonl_facts_are_imported_with_redacted_secrets(cofio: InProcessCli, tmp
     file.write_text("\n".join(json.dumps(line) for line in lines))
     stopped = cofio("import", str(file), "--project", "acme", "--source", "notes")
     assert stopped.exit_code == 1
-    assert "Line 3: It has no text." in stopped.stderr
+    assert "Line 3: The field text is missing." in stopped.stderr
     assert "cofio undo" in stopped.stderr
     result = cofio("import", str(file), "--project", "acme", "--skip-bad")
     assert "Skipped: Line 3" in result.stderr

@@ -78,7 +78,7 @@ def test_prior_weighs_as_much_as_its_strength_in_verdicts() -> None:
 
 @pytest.mark.parametrize("verdict", ["confirmed", "false_alarm"])
 def test_verdict_that_was_not_given_cannot_be_removed(verdict: str) -> None:
-    with pytest.raises(InvalidInput, match="no verdict of this kind"):
+    with pytest.raises(InvalidInput, match=r"has no verdict .* to remove"):
         apply_verdict(pattern(), verdict, times=-1)
 
 

@@ -79,9 +79,9 @@ def test_row_put_with_a_memory_is_linked_to_it(keeper: Keeper, store: Store) -> 
 
 
 def test_empty_or_invalid_decisions_are_rejected(keeper: Keeper) -> None:
-    with pytest.raises(InvalidInput, match="No decisions were given"):
+    with pytest.raises(InvalidInput, match="No decision was given"):
         keeper.apply([], by="test", why="")
-    with pytest.raises(InvalidInput, match="not a list of knowledge decisions"):
+    with pytest.raises(InvalidInput, match="something other than knowledge decisions"):
         keeper.apply([], by="test", why="", knowledge=[flag()])  # type: ignore[list-item]
     assert keeper.changes() == []
 

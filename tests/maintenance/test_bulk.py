@@ -46,7 +46,7 @@ def test_unchanged_memories_are_skipped_and_no_change_is_a_conflict(keeper: Keep
     keeper.update(1, pinned=True)
     assert [change.memory_id for change in keeper.bulk([1, 2], "pin").changes] == [2]
     newest = keeper.changes(limit=1)[0].id
-    with pytest.raises(Conflict, match="nothing to change"):
+    with pytest.raises(Conflict, match="changes none of these memories"):
         keeper.bulk([1, 2], "pin")
     with pytest.raises(Conflict):
         keeper.bulk([3, 4], "restore")

@@ -273,7 +273,7 @@ def _ids(shown: Sequence[Memory]) -> tuple[int, ...]:
 @pytest.mark.parametrize(
     ("merger", "reason"),
     [
-        (FunctionMerger(lambda shown: Proposal(())), "leaves them"),
+        (FunctionMerger(lambda shown: Proposal(())), "proposes no merge"),
         (FunctionMerger(lambda shown: None), "not return a proposal"),
         (FunctionMerger(lambda shown: [{"text": GOOD}]), "not return a proposal"),
         (FunctionMerger(lambda shown: Proposal(("text",))), "not return a proposal"),  # type: ignore[arg-type]

@@ -130,4 +130,4 @@ def test_model_without_schema_support_is_called_without_schema() -> None:
 def test_every_error_has_a_hint() -> None:
     with pytest.raises(CofioError) as failure:
         merge_with("nothing")
-    assert "Nothing was merged" in failure.value.hint
+    assert "not merged" in failure.value.hint

@@ -266,7 +266,7 @@ def test_halted_run_stops_before_the_next_batch(store: Store) -> None:
     judge = ScriptedJudge()
     result = plan(store, 70, keeps=judge, halted=lambda: len(judge.calls) == 1, days={"detail": 60})
     assert pruned_ids(result) == ids[:20]
-    assert result.note == "It was stopped after 20 of 45."
+    assert result.note == "The run was stopped after 20 of 45 memories."
 
 
 # ── prompt and reply ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -372,7 +372,7 @@ def test_scheduled_run_does_not_retry_rejected_clusters(new_backend: Callable[..
     assert first is not None
     assert second is not None
     assert (first.details["refused"], second.details["refused"], len(llm.calls)) == (1, 0, 1)
-    assert "unchanged after a refusal" in second.details["note"]
+    assert "rejected before" in second.details["note"]
     here.keeper.consolidate()  # a manual run reports all of them
     assert len(llm.calls) == 2
     here.keeper.update(ids[0], tags=["new"])

@@ -67,12 +67,12 @@ def test_rows_of_different_owners_have_different_ids() -> None:
 @pytest.mark.parametrize(
     ("table", "fields", "message"),
     [
-        ("seasonal", {}, "pattern, period is missing."),
-        ("patterns", {"source": "AAPL"}, "pattern is missing."),
-        ("thresholds", {"source": "AAPL", "colour": "red"}, "thresholds have no colour."),
+        ("seasonal", {}, "A row of seasonal lacks pattern, period."),
+        ("patterns", {"source": "AAPL"}, "A row of patterns lacks pattern."),
+        ("thresholds", {"source": "AAPL", "colour": "red"}, "Rows of thresholds have no field colour."),
         ("stars", {}, "There is no table 'stars'."),
-        ("patterns", {"pattern": "x", "id": ".."}, "id is '..'."),
-        ("patterns", {"pattern": "x", "id": "a/b"}, "id is 'a/b'."),
+        ("patterns", {"pattern": "x", "id": ".."}, "'..' is not a valid id"),
+        ("patterns", {"pattern": "x", "id": "a/b"}, "'a/b' is not a valid id"),
         ("patterns", {"pattern": "x", "confidence": 1.1}, "confidence is 1.1."),
         ("correlations", {"source_a": "BTC", "source_b": "btc ", "rule": "x"}, "source_a and source_b are both 'BTC'."),
     ],

@@ -910,7 +910,9 @@ def test_concurrent_edits_of_note_and_memory_are_both_kept(keeper: Keeper, out: 
     keeper.update(memory.id, text="We use tabs of eight")
     note = note_of(out, memory.id)
     note.write_text(note.read_text().replace("  - style", "  - layout"))
-    assert [why for _, why in keeper.notes.export(out).skipped] == ["It was edited since. Index the folder first."]
+    assert [why for _, why in keeper.notes.export(out).skipped] == [
+        "The note was edited since it was exported. Index the folder first."
+    ]
     assert counts(keeper.notes.index(out)) == (0, 1, 0)
     after = keeper.get(memory.id)
     assert (after.text, after.tags) == ("We use tabs of eight", ("layout",))
@@ -923,7 +925,7 @@ def test_deleted_note_archives_its_memory(keeper: Keeper, out: Path) -> None:
     keeper.add("We deploy on Fridays")
     keeper.notes.export(out)
     note_of(out, memory.id).unlink()
-    assert [why.split(".")[0] for _, why in keeper.notes.export(out).skipped] == ["It was deleted"]
+    assert [why.split(".")[0] for _, why in keeper.notes.export(out).skipped] == ["The note was deleted"]
     assert counts(keeper.notes.index(out)) == (0, 0, 1)
     assert keeper.get(memory.id).archived
     assert export_counts(keeper.notes.export(out)) == (1, 0, 0)
@@ -960,13 +962,13 @@ def test_foreign_files_are_not_overwritten(keeper: Keeper, out: Path) -> None:
     result = keeper.notes.export(out)
     assert (export_counts(result), [why for _, why in result.skipped]) == (
         (0, 0, 0),
-        ["A file of that name exists and is not an exported note."],
+        ["A file of this name exists and is not an exported note."],
     )
     assert next(out.iterdir()).read_text() == "My own words about tabs."
     assert [path.name for path in out.iterdir()] == [f"We use tabs ({memory.id}).md"]
     keeper.notes.index(out)  # indexing does not change the owner
     assert [why for _, why in keeper.notes.export(out).skipped] == [
-        "A file of that name exists and is not an exported note."
+        "A file of this name exists and is not an exported note."
     ]
     assert next(out.iterdir()).read_text() == "My own words about tabs."
 
@@ -980,7 +982,7 @@ def test_note_of_another_memory_is_not_overwritten(keeper: Keeper, out: Path) ->
     keeper.notes.index(out)
     keeper.restore(one)
     assert [why for _, why in keeper.notes.export(out).skipped] == [
-        "A file of that name exists and is not an exported note."
+        "A file of this name exists and is not an exported note."
     ]
     assert renamed.read_text() == output
 

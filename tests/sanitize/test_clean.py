@@ -164,7 +164,7 @@ def test_empty_messages_are_accepted(messages: list[Any]) -> None:
 
 
 def test_unknown_field_is_rejected_by_name() -> None:
-    with pytest.raises(InvalidInput, match="foo: no such field") as caught:
+    with pytest.raises(InvalidInput, match="An exchange has no field foo") as caught:
         clean("x", foo=1)
     assert {"source", "session", "turn", "injected"} <= set(caught.value.hint.replace(".", "").replace(",", "").split())
 

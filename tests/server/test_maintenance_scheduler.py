@@ -131,7 +131,7 @@ def test_failed_chore_does_not_affect_others(
     ]
     assert scheduler.tick(clock.set_time(1, 5)) == []
     assert "backup" in caplog.text
-    assert "cannot back up" in keeper.runs(chore="backup")[0].details["error"]
+    assert "can only back up SQLite" in keeper.runs(chore="backup")[0].details["error"]
 
 
 def test_invalid_schedule_is_rejected(keeper: Keeper, clock: ManualClock) -> None:

@@ -216,7 +216,7 @@ def test_confirmed_memory_is_fresh_and_confirm_can_be_undone(keeper: Keeper, rep
 
 def test_memory_without_anchors_cannot_be_confirmed(keeper: Keeper, repo: Repository) -> None:
     for memory in (add(keeper, repo, "Ada prefers tabs"), add(keeper, repo, "It is in src/net.py", project="")):
-        with pytest.raises(InvalidInput, match="names no file"):
+        with pytest.raises(InvalidInput, match="refers to no file"):
             keeper.mark_fresh(memory)
     with pytest.raises(NotFound):
         keeper.mark_fresh(99)
@@ -241,7 +241,7 @@ def test_service_reports_freshness_and_confirms(keeper: Keeper, client: Client, 
     assert client.mark_fresh(memory, why="looked").memory.anchors == client.get(memory).anchors
     assert client.freshness(memory) == keeper.freshness(memory) == FreshnessResult("fresh", ())
     (repo.root / "src/net.py").unlink()
-    with pytest.raises(InvalidInput, match="names no file"):
+    with pytest.raises(InvalidInput, match="refers to no file"):
         client.mark_fresh(memory)
 
 

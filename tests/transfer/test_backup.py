@@ -362,7 +362,7 @@ def test_write_during_restore_cancels_it(
         return stored
 
     monkeypatch.setattr(transfer_restore, "copied", keeping)
-    with pytest.raises(Conflict, match="changed while it was backed up"):
+    with pytest.raises(Conflict, match="changed the store while the restore ran"):
         restore(created.path, path, folder, FixedClock())
     assert "in the last moment" in {memory.text for memory in everything(store)}
     add(store, "and it still works")

@@ -256,7 +256,7 @@ def test_diverged_copies_lose_nothing(make: Make) -> None:
 GOOD = {"id": 1, "text": "good", "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
 HEADER = {"cofio": "export", "version": 1, "store": "s", "memories": 2, "last_id": 2}
 BAD = {
-    "It is not JSON": "{half\n",
+    "The line is not JSON": "{half\n",
     "The file ends in the middle": '{"id": 2, "te',
     "not an object": "[1]\n",
     "no text": line(**{**GOOD, "text": None}),
@@ -266,7 +266,7 @@ BAD = {
     "kind is": line(**GOOD, kind="nonsense"),
     "confidence is": line(**GOOD, confidence=2),
     "not a time": line(**GOOD, archived_at="yesterday"),
-    "pinned is": line(**GOOD, pinned="yes"),
+    "pinned must be true or false": line(**GOOD, pinned="yes"),
     "occurrences is": line(**GOOD, occurrences=0),
     "supersedes is": line(**GOOD, supersedes="1"),
     "id is": line(**{**GOOD, "id": -4}),
@@ -316,8 +316,8 @@ def test_non_utf8_and_oversized_lines_are_invalid(make: Make, tmp_path: Path) ->
     store = make()
     report = import_lines(store, embed, JsonlFile(file), name="f", skip_bad=True)
     assert [item.partition(": ")[2] for item in report.bad] == [
-        "It is not UTF-8.",
-        "It is longer than 16,777,216 bytes.",
+        "The line is not UTF-8.",
+        "The line is longer than 16,777,216 bytes.",
     ]
     assert sorted_texts(store) == ["good", "the last"]
 
@@ -327,7 +327,7 @@ def test_non_utf8_and_oversized_lines_are_invalid(make: Make, tmp_path: Path) ->
     [
         ({**HEADER, "version": 3}, "newer cofio"),
         ({**HEADER, "version": "1"}, "version is"),
-        ({**HEADER, "store": ""}, "has no store name"),
+        ({**HEADER, "store": ""}, "lacks the field store"),
         ({**HEADER, "cofio": "backup"}, "backup"),
     ],
 )

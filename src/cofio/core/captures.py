@@ -186,7 +186,7 @@ class CaptureService:
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         """Return the newest inbox items, optionally of one state."""
         if state is not None and state not in STATES:
-            raise InvalidInput(f"state is {state!r}.", f"Give one of: {', '.join(STATES)}.")
+            raise InvalidInput(f"There is no capture state {state!r}.", f"Give one of: {', '.join(STATES)}.")
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         return self._store.inbox.items(state, limit=limit, after=after if after is None else check_int(after, "after"))
 

@@ -240,7 +240,9 @@ class KnowledgeBase:
     def related(self, source: str, *, depth: int = 1) -> builtins.list[CorrelationStep]:
         """Return the sources correlated with a source, in either direction, up to `depth` steps away; nearest first."""
         if not check_text(source, "source", MAX_LABEL).strip():
-            raise InvalidInput("source is empty.", "Give the source.")
+            raise InvalidInput(
+                "The source is empty.", "Name the data source whose correlations are searched, such as aapl."
+            )
         return lookup.walk(_Sides(self._domain), source, check_int(depth, "depth", least=1, most=MAX_DEPTH))
 
     def read(self, text: str) -> builtins.list[KnowledgeReading]:
@@ -326,7 +328,9 @@ class KnowledgeBase:
         if not verdict.processed:
             return
         if hidden := self._find_hidden(verdict):
-            raise Forbidden(f"{verdict.ref} is about {hidden[0]}, which this key may not read.", "Use an admin key.")
+            raise Forbidden(
+                f"{verdict.ref} is about {hidden[0]}, which this key may not read.", "Use an admin key to change it."
+            )
         past = self._domain.history("feedback", verdict.id)
         for claim in filter(None, map(claims.get, verdict.about)):
             if confidence.verdict_counts(past, self._domain.history(claim.TABLE, claim.id), claim.ref):
@@ -482,8 +486,8 @@ def _get_fields(row: Knowledge) -> dict[str, Any]:
 
 def _refuse_derived(values: Mapping[str, Any]) -> None:
     if derived := sorted(_FOLLOWS & values.keys()):
-        hint = "Set the confidence, or give feedback; the other values are derived."
-        raise InvalidInput(f"{', '.join(derived)} cannot be set.", hint)
+        hint = "Set the confidence instead, or give feedback with `cofio knowledge feedback`."
+        raise InvalidInput(f"{', '.join(derived)} cannot be set: cofio computes it from feedback.", hint)
 
 
 def _refuse_unknown(ref: str) -> NoReturn:

@@ -87,7 +87,8 @@ class HistoryService:
             self._refuse_undone(self.changeset(parts[1] if leaves else parts[0]))
             if head is None:
                 raise Conflict(
-                    "Every memory of this changeset was changed later.", "`cofio history` shows what was changed."
+                    f"Changeset {parts[0]} cannot be undone: each of its memories was changed later.",
+                    "`cofio history` lists the later changesets; undo those first.",
                 )
         return self.changeset(head or parts[0])
 
@@ -100,6 +101,8 @@ class HistoryService:
             return
         number = last.part_of or last.id
         if is_undone:
-            raise Conflict(f"Changeset {changeset.id} is undone already.", f"To restore it, undo changeset {number}.")
+            raise Conflict(
+                f"Changeset {changeset.id} is undone already.", f"To apply it again, undo changeset {number}."
+            )
         hint = f"To revert it again, undo changeset {number}."
         raise Conflict(f"Changeset {changeset.id} was undone and then restored.", hint)

@@ -85,7 +85,7 @@ class MemoryService:
     ) -> builtins.list[Change]:
         """Store many facts in one changeset; one change per fact, in order."""
         if isinstance(facts, str):
-            raise InvalidInput("facts is a string.", "Give a list of facts; `add` takes one.")
+            raise InvalidInput("facts is one text.", "Give a list of facts; use `add` for a single fact.")
         writer = self._writer
         checked = [writer.add_anchors(writer.access.own_fact(as_fact(fact, {}))) for fact in facts]
         if not checked:
@@ -155,7 +155,7 @@ class MemoryService:
         if not anchors:
             hint = "If it no longer holds, `cofio supersede` corrects it and `cofio forget` archives it."
             raise InvalidInput(
-                f"Memory {memory_id} names no file, definition or command of a project on this machine.", hint
+                f"Memory {memory_id} refers to no file, definition or command that this machine has.", hint
             )
         return self._writer.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "mark fresh").changes[
             0
@@ -218,7 +218,10 @@ class MemoryService:
         memories = self._store.get(unique_ids)
         if missing := sorted(set(unique_ids) - {memory.id for memory in memories}):
             listed = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
-            raise NotFound(f"There is no memory {listed}.", "It may have been purged; nothing was changed.")
+            raise NotFound(
+                f"There is no memory {listed}.",
+                "Nothing was changed. `cofio list` lists the memories; a purged memory is gone for good.",
+            )
         return memories
 
     def texts(self, ids: Sequence[int]) -> builtins.list[str]:
@@ -300,7 +303,7 @@ def _team_scope(category: str, team: str | None) -> Scope:
         return Scope(visibility=("team",), kind=category, team=team)
     if category and category not in CATEGORIES:
         choices = ", ".join(dict.fromkeys((*CATEGORIES, *KINDS)))
-        raise InvalidInput(f"category is {category!r}.", f"Give one of: {choices}.")
+        raise InvalidInput(f"There is no category {category!r}.", f"Give one of: {choices}.")
     return Scope(visibility=("team",), category=category, team=team)
 
 

@@ -43,7 +43,9 @@ def apply_verdict(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Cl
     name = _COUNTED[verdict]
     count = getattr(claim, name) + times
     if count < 0:
-        raise InvalidInput(f"{claim.ref} has no verdict of this kind.", "Only stored verdicts can be removed.")
+        raise InvalidInput(
+            f"{claim.ref} has no verdict {verdict!r} to remove.", "`cofio knowledge list feedback` lists the verdicts."
+        )
     counts = {"confirmed": claim.confirmed, "refuted": claim.refuted, name: count}
     return replace(claim, **counts, confidence=confidence_of(_get_prior(claim), **counts))
 

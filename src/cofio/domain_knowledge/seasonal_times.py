@@ -50,7 +50,7 @@ def active(seasonals: Iterable[Seasonal], at: str) -> list[ActivePattern]:
         try:
             on = window(seasonal, at)
         except InvalidInput as error:
-            _log.warning("%s skipped: %s", seasonal.ref, error.message)
+            _log.warning("Skipped the seasonal pattern %s, whose times are invalid: %s", seasonal.ref, error.message)
             continue
         if on:
             patterns.append(ActivePattern(seasonal, *on))
@@ -75,7 +75,9 @@ def _find_window(period: str, during: str, lasts: int, timezone: str, at: str) -
         if stretch is _ENDLESS:
             stretch = _get_calendar_period(period, zone, when)
     except (OverflowError, ValueError) as error:
-        raise InvalidInput(f"The time {at} is out of range.", "Give a time closer to the present.") from error
+        raise InvalidInput(
+            f"The time {at} is outside the supported range.", "Give a time from the year 2 to 9998."
+        ) from error
     return (to_utc_iso(stretch.start), to_utc_iso(stretch.end)) if stretch else None
 
 

@@ -151,7 +151,7 @@ class InboxProcessor:
         for item in forgotten:
             self._fail(
                 item,
-                NotFound("The text of this capture was deleted.", "It can no longer be processed."),
+                NotFound("The text of this capture was deleted before it was processed.", "Capture the turn again."),
                 _RetryBackoff(),
             )
         readable = [item for item in ready if item.exchange]
@@ -174,7 +174,7 @@ class InboxProcessor:
         except CofioError as error:
             return [error] * len(items)
         except Exception as error:  # noqa: BLE001 - an unexpected error in one batch must not stop the others
-            _log.exception("processing of captures %s failed", [item.id for item in items])
+            _log.exception("Captures %s could not be processed", [item.id for item in items])
             return [error] * len(items)
 
     def _fail(self, item: Item, error: Exception, spread: _RetryBackoff) -> None:
@@ -199,7 +199,7 @@ class InboxProcessor:
                 self._count_against(item, f"{type(error).__name__}: {error}")
 
     def _postpone(self, item: Item, error: CofioError, seconds: float) -> None:
-        _log.info("capture %d is postponed: %s", item.id, error.message)
+        _log.info("Capture %d is retried later: %s", item.id, error.message)
         with suppress(Conflict):  # another process has settled it
             self._worked_on.postpone(item.id, seconds, error.message)
 
@@ -212,7 +212,9 @@ class InboxProcessor:
             self._worked_on.postpone(item.id, pause, reason, fault=True)
 
     def _park(self, item: Item, reason: str) -> None:
-        _log.warning("capture %d is parked: %s", item.id, reason)
+        _log.warning(
+            "Capture %d failed and is parked; `cofio inbox --retry %d` tries again: %s", item.id, item.id, reason
+        )
         with suppress(Conflict):
             self._worked_on.park(item.id, reason)
 

@@ -77,7 +77,7 @@ _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
 SUMMARY = "A compaction summary is kept and not learned from"
 MOST_FACTS = 50  # per exchange; more than this is not a normal exchange
-_UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
+_UNREAD = "Try again, or choose another model with EXTRACT_MODEL."
 _COVERED = 0.8  # share of a pattern fact's words in a model fact from which the model fact replaces it
 _LOOKED_BACK, _EARLIER = 20, 2  # captures searched before an exchange; turns of its session that are shown
 _REVIEWED_BACK = 1_000  # captures before a review searched for turns of its session
@@ -368,7 +368,10 @@ class Learner:
                 _Extracted(found=(), method="none", reason="No language model is configured any more") for _ in sources
             ]
         if self.llm is None:  # the setting was removed while the job was waiting
-            raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
+            raise NotConfigured(
+                "No language model is configured for extraction.",
+                "Set EXTRACT_PROVIDER to anthropic, openai or ollama.",
+            )
         silent = _Extracted(found=(), method="none", reason="Nothing was said")
         return [
             _select_new_facts(self._extract_by_model([source])[0], known_facts=self._find_learned_before(source))

@@ -90,7 +90,10 @@ class Writer:
         try:
             vectors = self._embed_decisions(decisions)
         except Unavailable as error:
-            _log.warning("memories are stored without vectors until the embedder works: %s", error)
+            _log.warning(
+                "Memories are stored without vectors, since the embedder failed; search finds them by words only: %s",
+                error,
+            )
             vectors, waiting = {}, sum(_has_text(decision) for decision in decisions)
         with self.lock:
             rows = self.removed_rows(decisions)
@@ -195,13 +198,16 @@ def check_author(by: str, why: str = "") -> None:
 def check_decisions(decisions: Sequence[Decision], knowledge: Sequence[RowDecision]) -> None:
     """Raise InvalidInput if these are not decisions, or none."""
     if not decisions and not knowledge:
-        raise InvalidInput("No decisions were given.", "Give at least one.")
+        raise InvalidInput("No decision was given.", "Give at least one, in decisions or in knowledge.")
     if not all(isinstance(decision, Decision) for decision in decisions):
         raise InvalidInput(
-            "decisions is not a list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge."
+            "decisions contains something other than decisions.",
+            "Allowed: Add, Update, Edit, Delete, Restore, Noop or Purge.",
         )
     if not all(isinstance(row, RowDecision) for row in knowledge):
-        raise InvalidInput("knowledge is not a list of knowledge decisions.", "Give PutRow, DeleteRow or PurgeRow.")
+        raise InvalidInput(
+            "knowledge contains something other than knowledge decisions.", "Allowed: PutRow, DeleteRow or PurgeRow."
+        )
 
 
 def _has_text(decision: Decision) -> bool:

@@ -178,7 +178,7 @@ def _list_texts(memory: Memory) -> Iterator[tuple[str, str]]:
 def _group_copies(index: _AuditIndex) -> _FindingCases:
     """Return the groups of exact copies, the largest first, with the number of redundant memories."""
     groups = sorted((ids for ids in index.copies.ids.values() if len(ids) > 1), key=lambda ids: (-len(ids), -ids[0]))
-    cases = [_FindingCase(tuple(sorted(ids)[:2]), f"{len(ids)} memories say exactly this") for ids in groups]
+    cases = [_FindingCase(tuple(sorted(ids)[:2]), f"{len(ids)} memories have exactly this text") for ids in groups]
     return _FindingCases(cases, sum(len(ids) - 1 for ids in groups))
 
 

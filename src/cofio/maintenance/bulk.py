@@ -30,20 +30,25 @@ def decide(
         edits = ((memory, _build_fields(memory, action, changes, tags)) for memory in memories)
         decisions = [Edit(memory.id, fields, why) for memory, fields in edits if apply_edit(memory, fields) != memory]
     if not decisions:
-        raise Conflict("There is nothing to change.", "All these memories already have the requested state.")
+        raise Conflict(
+            f"The action {action} changes none of these memories.", "All of them already have the requested state."
+        )
     return decisions
 
 
 def _check(action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> None:
     if action not in ACTIONS:
-        raise InvalidInput(f"action is {action!r}.", f"Give one of: {', '.join(ACTIONS)}.")
+        raise InvalidInput(f"There is no action {action!r}.", f"Give one of: {', '.join(ACTIONS)}.")
     if bool(changes) != (action == "edit"):
-        raise InvalidInput("changes are for the action edit only.", "Give the fields to change, with that action only.")
+        raise InvalidInput(
+            "`changes` belongs to the action edit only.", "Give `changes` with edit, and omit it with other actions."
+        )
     if isinstance(tags, str):
-        raise InvalidInput("tags is a string.", "Give a list of texts.")
+        raise InvalidInput("tags must be a list of texts, not one text.", 'Write ["name"] for one tag.')
     if bool(tags) != (action in ("tag", "untag")):
         raise InvalidInput(
-            "tags are for the actions tag and untag only.", "Give at least one, with those actions only."
+            "`tags` belongs to the actions tag and untag only.",
+            "Give at least one tag with these actions, and omit `tags` with others.",
         )
     if "text" in changes:
         raise InvalidInput(

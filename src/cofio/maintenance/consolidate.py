@@ -74,7 +74,7 @@ def decide(
             stars, most, settled, result, progress, halted
         )
     if halted():
-        result.notes.append("It was stopped before the end.")
+        result.notes.append("The run was stopped before the end.")
     return MaintenancePlan(
         chore="consolidate",
         decisions=tuple(result.decisions),
@@ -235,9 +235,13 @@ class _MergeProposer:
             if progress:
                 progress(place, len(stars))
         if silent == _GIVE_UP:
-            result.notes.append(f"The model did not answer {_GIVE_UP} times in a row; the rest was skipped.")
+            result.notes.append(
+                f"The language model failed {_GIVE_UP} times in a row; the other clusters were skipped."
+            )
         if skipped:
-            result.notes.append(f"Skipped, since unchanged after a refusal: {skipped} clusters.")
+            result.notes.append(
+                f"{skipped} clusters were skipped: their merge was rejected before, and they are unchanged since."
+            )
 
     def _propose(self, members: Sequence[Memory], result: _ConsolidationResult) -> bool:
         """Decide about one cluster. Return True if the model did not answer."""
@@ -321,7 +325,7 @@ class _UnusableProposal(ValueError):
 def _build_merges(proposal: Proposal, members: Sequence[Memory]) -> list[Merge]:
     """Return the proposed merges. Raise _Unfit with the reason if they are not valid."""
     if not proposal.facts:
-        raise _UnusableProposal("the model leaves them as they are")
+        raise _UnusableProposal("the language model proposes no merge")
     if len(proposal.facts) > MOST_FACTS:
         raise _UnusableProposal(
             f"{len(proposal.facts)} facts in the place of {len(members)} memories: at most {MOST_FACTS}"

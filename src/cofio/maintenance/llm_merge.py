@@ -18,7 +18,7 @@ from cofio.text import json_repair
 
 LONGEST = 2_000  # characters of a merged fact
 _LETTERS, _ROOM = 3, 4_096  # minimum characters per token; tokens reserved for the reply
-_AGAIN = "Nothing was merged; it is retried in the next run."
+_AGAIN = "These memories were not merged; the next run tries again."
 
 SCHEMA = {
     "type": "object",
@@ -76,15 +76,16 @@ class ModelMerger:
         profile = self._llm.profile
         room = profile.context - min(_ROOM, profile.context // 4)
         if (len(system) + len(question)) // _LETTERS > room:
-            raise TooLarge("The memories do not fit into the model's context.", "Choose a model with a larger context.")
+            raise TooLarge(
+                "The memories to merge do not fit into the context of the language model.",
+                "Set EXTRACT_MODEL to a model with a larger context.",
+            )
         reply = self._llm.complete(system, question, schema=SCHEMA if profile.json_schema else None)
         answer = json_repair.parse_reply(reply.text)
         if reply.truncated or not answer.whole:
-            raise Unreadable("The model's answer was cut off.", _AGAIN)
+            raise Unreadable("The language model's answer with merged memories was cut off.", _AGAIN)
         if answer.entries is None:
-            raise Unreadable(
-                "The model's answer could not be read.", "Nothing was merged; it is retried in the next run."
-            )
+            raise Unreadable("The language model's answer with merged memories is not valid JSON.", _AGAIN)
         return Proposal(tuple(_parse_entry(entry, memories) for entry in answer.entries))
 
 
@@ -102,7 +103,7 @@ def _parse_entry(entry: Any, memories: Sequence[Memory]) -> MergedText:
     text = entry.get("text") if isinstance(entry, dict) else None
     names = entry.get("memories") if isinstance(entry, dict) else None
     if not isinstance(text, str) or not text.strip() or not isinstance(names, list):
-        raise Unreadable("The model's answer is not a list of facts.", _AGAIN)
+        raise Unreadable("The language model's answer is not a list of merged facts.", _AGAIN)
     category = entry.get("category")
     return MergedText(
         text=" ".join(text.split()),
@@ -115,5 +116,5 @@ def _parse_id(name: Any, memories: Sequence[Memory]) -> int:
     """Return the id of the memory with this short name: "m3", "M3", "3" and 3 are the third."""
     number = prompts.number(name, "m") or 0
     if not 1 <= number <= len(memories):
-        raise Unreadable(f"The model names a memory that it was not shown: {str(name)[:40]}.", "Nothing was merged.")
+        raise Unreadable(f"The language model's answer names an unknown memory: {str(name)[:40]}.", _AGAIN)
     return memories[number - 1].id

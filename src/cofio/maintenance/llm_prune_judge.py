@@ -61,7 +61,10 @@ class PruneJudge:
         reply = self._llm.complete(prompts.read("prune"), _build_question(memories), schema=schema)
         actions = _parse_actions(json_repair.parse_reply(reply.text).entries or (), len(memories))
         if not actions:
-            raise Unreadable("The model's reply decides about none of the memories.", "Try again later.")
+            raise Unreadable(
+                "The language model's reply decides about none of the memories to prune.",
+                "Nothing was archived on its advice; the next run asks again.",
+            )
         return {memory.id for place, memory in enumerate(memories, 1) if actions.get(place) != {"ARCHIVE"}}
 
 
@@ -72,7 +75,10 @@ def _split_to_fit(memories: Sequence[Memory], room: int) -> Iterator[list[Memory
     for memory in memories:
         size = len(_shorten(memory.text)) + _AROUND
         if size > room:
-            raise TooLarge("A memory does not fit into the model's context.", "Use a model with a larger one.")
+            raise TooLarge(
+                "A memory does not fit into the context of the language model.",
+                "Set EXTRACT_MODEL to a model with a larger context.",
+            )
         if size > space:
             yield group
             group, space = [], room

@@ -119,12 +119,12 @@ class _PruneResult:
         failures = 0
         while self.examined < len(unused) and len(self.gone) < allowed:
             if halted():
-                self.ended = f"It was stopped after {self.examined} of {len(unused)}."
+                self.ended = f"The run was stopped after {self.examined} of {len(unused)} memories."
                 return
             size = min(_BATCH, allowed - len(self.gone))
             failures = 0 if self._judge(unused[self.examined : self.examined + size], keeps) else failures + 1
             if failures == _FAILURES:
-                self.ended = f"The model failed {failures} times in a row; it was not asked again."
+                self.ended = f"The language model failed {failures} times in a row and was not asked again."
                 return
 
     def _judge(self, batch: Sequence[Memory], keeps: Keeps) -> bool:

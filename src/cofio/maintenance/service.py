@@ -231,7 +231,7 @@ class MaintenanceService:
         approved_chore = _check_proposed(chore)
         approved = [_check_decision(decision, approved_chore) for decision in _check_count(decisions)]
         if check_int(as_of, "as_of", least=0) > self._get_newest():
-            raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the `as_of` value of the plan.")
+            raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the `as_of` value that the plan returned.")
         self._log.flush_all()
         memories = self._get_untouched(approved, as_of, approved_chore)
         dated = [_set_as_of(_set_place(decision, memories), as_of) for decision in approved]
@@ -258,7 +258,7 @@ class MaintenanceService:
         """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
         self._check_request(by, why)
         if len(set(ids)) != 2 or len(ids) != 2:
-            raise InvalidInput("A contradiction has exactly two memories.", "Give the ids of two different ones.")
+            raise InvalidInput("A contradiction has exactly two memories.", "Give the ids of two different memories.")
         with self._writer.lock:
             memories = {
                 memory.id: memory for memory in self._store.get([check_int(memory_id, "id") for memory_id in ids])
@@ -268,11 +268,12 @@ class MaintenanceService:
                     raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
                 if memories[memory_id].archived:
                     raise Conflict(
-                        f"Memory {memory_id} is archived.", "Archived memories are not part of contradictions."
+                        f"Memory {memory_id} is archived, so it is part of no contradiction.",
+                        "`cofio restore` makes it live again.",
                     )
             first, second = (memories[memory_id] for memory_id in ids)
             if not same_place(first, second):  # such pairs are never shown, and their viewers may differ
-                hint = "They differ in project, source, speaker or visibility."
+                hint = "Two memories contradict each other only within one project, source, speaker and visibility."
                 raise InvalidInput(f"Memories {first.id} and {second.id} are not a contradiction.", hint)
             if pair_finder.is_dismissed(first, second):
                 raise Conflict(
@@ -291,8 +292,8 @@ class MaintenanceService:
         """Run a chore on request, as a run of its own. Raise Conflict while the same chore is running."""
         run = self._store.runs.claim(_check_chore(chore), "", by)
         if run is None:
-            hint = "Wait for it to end; cofio runs shows its state."
-            raise Conflict(f"{chore} is already running.", hint)
+            hint = "Wait until it ends; `cofio runs` shows its state."
+            raise Conflict(f"The maintenance run {chore} is already in progress.", hint)
         return self._run(run, by, why, scope, lambda: False)
 
     def run_scheduled(
@@ -334,7 +335,7 @@ class MaintenanceService:
             with self._heartbeat(run):
                 plan = self._execute(run, by, why, scope, halted)
         except BaseException as error:
-            _log.warning("%s failed: %s", run.chore, error)
+            _log.warning("The maintenance run %s failed: %s", run.chore, error)
             # Only the name of a foreign error: its message could quote a memory, and the run history is never purged.
             message = error.message if isinstance(error, CofioError) else type(error).__name__
             self._end(run, "failed", {"error": message})
@@ -346,7 +347,7 @@ class MaintenanceService:
         try:
             self._store.runs.finish(run.id, outcome, details, changeset)
         except CofioError as error:  # such as a run considered dead: its work is done all the same
-            _log.warning("could not record the end of %s: %s", run.chore, error)
+            _log.warning("The end of the maintenance run %s could not be recorded: %s", run.chore, error)
 
     def _execute(
         self, run: MaintenanceRun, by: str, why: str, scope: Scope, halted: Callable[[], bool]
@@ -366,11 +367,16 @@ class MaintenanceService:
                 with self._writer.lock:
                     changeset = self._writer.apply(decisions, by=by, why=why or run.chore)
             except Conflict as error:  # another process was faster: retry without what it changed
-                _log.info("retrying %s: %s", run.chore, error)
+                _log.info(
+                    "The maintenance run %s starts again, since another process changed its memories: %s",
+                    run.chore,
+                    error,
+                )
             else:
                 return replace(plan, changeset=changeset)
         raise Conflict(
-            f"{run.chore} aborted after {_TRIES} attempts: memories kept changing.", "Nothing was written. Retry later."
+            f"The maintenance run {run.chore} was given up after {_TRIES} attempts, since its memories kept changing.",
+            "Nothing was written. Try again when fewer programs use the store.",
         )
 
     def _list_settled(self) -> set[str]:
@@ -381,7 +387,8 @@ class MaintenanceService:
     def _back_up(self) -> MaintenancePlan:
         if self._options.backup is None:
             raise NotConfigured(
-                "cofio cannot back up this store.", "Use the tools of the database server, such as pg_dump."
+                "cofio can only back up SQLite stores.",
+                "Back up PostgreSQL with the tools of the server, such as pg_dump.",
             )
         return MaintenancePlan(chore="backup", dry_run=False, note=str(self._options.backup().get("path", "")))
 
@@ -410,7 +417,7 @@ class MaintenanceService:
                 try:
                     self._store.runs.alive(run.id)
                 except CofioError as error:
-                    _log.warning("heartbeat of a run failed: %s", error)
+                    _log.warning("The heartbeat of the maintenance run %s could not be recorded: %s", run.chore, error)
 
         thread = threading.Thread(target=beat, name="cofio-run", daemon=True)
         thread.start()
@@ -451,7 +458,9 @@ def _check_proposed(chore: str) -> Proposed:
 
 def _check_count(decisions: Sequence[Decision]) -> Sequence[Decision]:
     if not 0 < len(decisions) <= _MOST_APPROVED:
-        raise InvalidInput(f"{len(decisions):,} decisions were given.", f"Give 1 to {_MOST_APPROVED:,} at a time.")
+        raise InvalidInput(
+            f"{len(decisions):,} decisions were given for approval.", f"Give 1 to {_MOST_APPROVED:,} at a time."
+        )
     return decisions
 
 
@@ -463,11 +472,11 @@ def _check_decision(decision: Decision, chore: Proposed) -> Merge | Delete:
     elif isinstance(decision, Merge) and chore == "consolidate" and len(set(decision.ids)) > 1:
         return decision
     says = {
-        "consolidate": "Give merges of two memories or more, and deletions that say into which memory.",
-        "prune": "Give deletions, into no other memory.",
-        "contradictions": "Give deletions.",
+        "consolidate": "Approve only merges of two or more memories, and deletions with `into`.",
+        "prune": "Approve only deletions without `into`.",
+        "contradictions": "Approve only deletions.",
     }
-    raise InvalidInput(f"{chore} proposes other decisions than this one.", says[chore])
+    raise InvalidInput(f"A plan of {chore} never contains a decision like this one.", says[chore])
 
 
 def _set_place(decision: Merge | Delete, memories: Mapping[int, Memory]) -> Merge | Delete:
@@ -475,7 +484,7 @@ def _set_place(decision: Merge | Delete, memories: Mapping[int, Memory]) -> Merg
     members = [memories[memory_id] for memory_id in _list_ids(decision)]
     if len({clusters.place_of(member) for member in members}) > 1:
         numbers = ", ".join(str(member.id) for member in members)
-        hint = "They differ in project, source, speaker or visibility."
+        hint = "Only memories of one project, source, speaker and visibility can be merged."
         raise InvalidInput(f"Memories {numbers} cannot be merged.", hint)
     if isinstance(decision, Delete):
         return decision

@@ -58,9 +58,11 @@ class Grant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", check_text(self.name, "name", MAX_LABEL).strip())
         if not self.name:
-            raise InvalidInput("The key has no name.", "Name it after its user, to identify it later.")
+            raise InvalidInput(
+                "The key has no name.", "Give a name, such as that of its user, to identify the key later."
+            )
         if self.role not in ROLES:
-            raise InvalidInput(f"role is {self.role!r}.", f"Give one of: {', '.join(ROLES)}.")
+            raise InvalidInput(f"There is no role {self.role!r}.", f"Give one of: {', '.join(ROLES)}.")
         if self.expires_at is not None:
             object.__setattr__(self, "expires_at", to_utc_iso(self.expires_at))
         if self.role == "admin":
@@ -77,7 +79,7 @@ class Grant:
         if not all(prefix.strip() for prefix in self.prefixes):  # ignoring it would restrict the key to nothing
             raise InvalidInput("A source prefix is empty.", "Omit it to allow every source.")
         if not (self.agent or self.user):
-            raise InvalidInput("The key has no owner.", "Name its agent or user.")
+            raise InvalidInput("The key has no owner.", "Name the agent or the user that the key belongs to.")
         return Viewer(agent=self.agent, user=self.user, team=self.team, prefixes=self.prefixes)
 
     @property

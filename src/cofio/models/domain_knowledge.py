@@ -94,7 +94,7 @@ class Knowledge:
             _fill(self, "id", _make_id(parts) + _make_suffix(self))
         check_text(self.id, "id", MAX_ID)
         if not _ID.fullmatch(self.id):
-            raise InvalidInput(f"id is {self.id!r}.", "Use letters, digits and . _ : @ ~ - in an id.")
+            raise InvalidInput(f"{self.id!r} is not a valid id of a row.", "Use letters, digits and . _ : @ ~ - only.")
 
     @property
     def ref(self) -> str:
@@ -184,7 +184,10 @@ class Correlation(Claim):
         _set_choice(self, "relation", RELATIONS)
         check_bool(self.inverse, "inverse")
         if fold(self.source_a) == fold(self.source_b):
-            raise InvalidInput(f"source_a and source_b are both {self.source_a!r}.", "Name two different sources.")
+            raise InvalidInput(
+                f"A correlation needs two sources, but source_a and source_b are both {self.source_a!r}.",
+                "Name two different sources.",
+            )
         first, second = self.source_a, self.source_b
         if self.relation == "with":  # symmetric: the order does not matter
             first, second = sorted((first, second), key=fold)
@@ -285,10 +288,10 @@ class Feedback(Knowledge):
         check_bool(self.processed, "processed")
         if isinstance(self.about, str) or not isinstance(self.about, list | tuple):
             raise InvalidInput(
-                "about is not a list.", "Give a list of row references, such as thresholds/aapl.volume.above."
+                "about must be a list of rows.", "Give a list of row references, such as thresholds/aapl.volume.above."
             )
         if len(self.about) > MAX_JUDGED:
-            raise InvalidInput(f"about has {len(self.about)} entries.", f"At most {MAX_JUDGED} are allowed.")
+            raise InvalidInput(f"The feedback is about {len(self.about)} rows.", f"At most {MAX_JUDGED} are allowed.")
         _fill(self, "about", tuple(dict.fromkeys("/".join(parse_ref(ref)) for ref in self.about)))
         self._set_id(self.anomaly)
 
@@ -376,12 +379,12 @@ def make_row(table: str, values: Mapping[str, Any]) -> Knowledge:
     kind = KNOWLEDGE[check_table(table)]
     names = [f.name for f in fields(kind)]
     if unknown := sorted(values.keys() - set(names)):
-        raise InvalidInput(f"{table} have no field {', '.join(unknown)}.", f"Fields: {', '.join(names)}.")
+        raise InvalidInput(f"Rows of {table} have no field {', '.join(unknown)}.", f"Fields: {', '.join(names)}.")
     try:
         return kind(**values)
     except TypeError as error:
         missing = [f.name for f in fields(kind) if f.default is MISSING and f.name not in values]
-        raise InvalidInput(f"{', '.join(missing)} is missing.", f"Give {', '.join(missing)}.") from error
+        raise InvalidInput(f"A row of {table} lacks {', '.join(missing)}.", f"Fields: {', '.join(names)}.") from error
 
 
 def row_from_dict(table: str, plain: Mapping[str, Any]) -> Knowledge:
@@ -584,13 +587,13 @@ class KnowledgeReading(NamedTuple):
 def check_number(value: Any, name: str) -> float:
     """Return the value as a float if it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(f"{name} is {value!r}.", "Give a number.")
+        raise InvalidInput(f"{name} must be a number, not {value!r}.", "Give a number, such as 0.8.")
     try:
         if isfinite(number := float(value)):
             return number
     except OverflowError as error:  # not shown: repr of a huge int may fail as well
-        raise InvalidInput(f"{name} is too large.", "Give a finite number.") from error
-    raise InvalidInput(f"{name} is {value!r}.", "Give a finite number.")
+        raise InvalidInput(f"{name} is too large for a number.", "Give a number below 1e308.") from error
+    raise InvalidInput(f"{name} is {value!r}.", "Give a finite number, such as 0.8.")
 
 
 def as_quantity(text: str) -> tuple[float, str]:
@@ -660,14 +663,14 @@ def _fill(value: object, name: str, content: object) -> None:
 def _set_label(value: object, name: str, *, needed: bool = False) -> None:
     text = " ".join(check_text(getattr(value, name), name, MAX_LABEL).split())
     if needed and not text:
-        raise InvalidInput(f"{name} is empty.", f"Give the {name}.")
+        raise InvalidInput(f"The field {name} is empty.", f"Give a short text as {name}.")
     _fill(value, name, text)
 
 
 def _set_text(value: object, name: str) -> None:
     text = check_text(getattr(value, name), name, MAX_SAID).strip()
     if not text:
-        raise InvalidInput(f"The {name} is empty.", "Describe it in words.")
+        raise InvalidInput(f"The field {name} is empty.", f"Describe the {name} in words.")
     _fill(value, name, text)
 
 

@@ -22,6 +22,7 @@ from cofio.models.memory import (
     Fact,
     Timestamp,
     check_text,
+    json_type,
     to_plain,
     to_utc_iso,
 )
@@ -85,7 +86,9 @@ class Exchange:
         for name in ("source", "project", "context", "client", "session", "turn", "agent", "user", "team"):
             object.__setattr__(self, name, check_text(getattr(self, name), name, MAX_LABEL).strip())
         if self.visibility not in VISIBILITIES:
-            raise InvalidInput(f"visibility is {self.visibility!r}.", f"Give one of: {', '.join(VISIBILITIES)}.")
+            raise InvalidInput(
+                f"There is no visibility {self.visibility!r}.", f"Give one of: {', '.join(VISIBILITIES)}."
+            )
         if self.at:
             object.__setattr__(self, "at", to_utc_iso(self.at))
 
@@ -108,36 +111,36 @@ class Exchange:
 class ExchangeKwargs(TypedDict, total=False):
     """Keyword arguments for the fields of an Exchange other than its messages."""
 
-    source: Annotated[str, Doc("Source it belongs to: client/project.")]
-    project: Annotated[str, Doc("Project it applies to: the path of its working tree, or a name.")]
+    source: Annotated[str, Doc("Source of the exchange, as client/project.")]
+    project: Annotated[str, Doc("Project of the exchange: the path of its working tree, or a name.")]
     context: Annotated[
         str,
         Doc(
-            "Event that sends it: stop, pre_compact, session_end, after_agent; or analysis: an agent's report, "
-            "which is read for domain knowledge."
+            "Event that triggered the capture: stop, pre_compact, session_end, after_agent; "
+            "or analysis: an agent's report, which is read for domain knowledge."
         ),
     ]
-    client: Annotated[str, Doc("Client that sends it.")]
+    client: Annotated[str, Doc("Program that sends the exchange, such as claude-code.")]
     session: str
-    turn: Annotated[str, Doc("Name of the turn within the session: the same turn is captured once.")]
+    turn: Annotated[str, Doc("Name of the turn within the session; a turn sent twice is captured once.")]
     agent: str
-    user: Annotated[str, Doc("User who owns the memories learned.")]
+    user: Annotated[str, Doc("User who owns the memories that are learned.")]
     team: str
-    visibility: Annotated[str, Doc("Who may see it.", VISIBILITIES)]
+    visibility: Annotated[str, Doc("Who may see the memories that are learned.", VISIBILITIES)]
     reach: Sequence[str]
     by_key: bool
-    at: Annotated[Timestamp, Doc("When it was said; default now.")]
+    at: Annotated[Timestamp, Doc("Time of the exchange; the default is now.")]
     injected: Annotated[Sequence[str], Doc("Text injected into the agent's context, which is not learned as new.")]
-    series: Annotated[int, Doc("The series of its backfill; 0 for none.", least=0)]
+    series: Annotated[int, Doc("Number of the backfill that sends the exchange; 0 for none.", least=0)]
 
 
 def dialogue(validated_intent: str, response: str) -> list[dict[str, str]]:
     """Return the messages of an observed dialogue: the user's validated intent and the response."""
     for name, value in (("validated_intent", validated_intent), ("response", response)):
         if not isinstance(value, str):
-            raise InvalidInput(f"{name} is {type(value).__name__}.", "Give a text.")
+            raise InvalidInput(f"{name} must be a text, not {json_type(value)}.", "Give the text of the dialogue.")
     if not response.strip():
-        raise InvalidInput("The response is empty.", "An observation needs the intent and the response.")
+        raise InvalidInput("The response is empty.", "Give the reply of the agent to the user's intent.")
     return [{"role": "user", "content": validated_intent}, {"role": "assistant", "content": response}]
 
 

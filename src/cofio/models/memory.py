@@ -79,7 +79,7 @@ def to_utc_iso(value: Timestamp) -> str:
         return aware.astimezone(UTC).isoformat(timespec="microseconds")
     except (ValueError, TypeError, OverflowError, OSError, AttributeError) as error:
         hint = "Give ISO 8601 (2026-02-20T06:44:28Z) or seconds or milliseconds since 1970."
-        raise InvalidInput(f"{value!r} is not a time.", hint) from error
+        raise InvalidInput(f"{value!r} is not a valid time.", hint) from error
 
 
 def days_before(at: str, days: float) -> str:
@@ -97,24 +97,44 @@ def seconds_until(then: str, now: str) -> float:
 # ── shared checks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def json_type(value: Any) -> str:
+    """Return the JSON type of a value in words, for error messages."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    words = {str: "a text", int: "a number", float: "a number", list: "a list", tuple: "a list", dict: "an object"}
+    return words.get(type(value), type(value).__name__)
+
+
+def _quote(value: Any) -> str:
+    """Return the value for an error message, null and booleans as in JSON."""
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else repr(value)
+
+
 def check_text(value: Any, name: str, limit: int) -> str:
     """Return the text if it can be stored: a str within the limit, without NUL or lone surrogates."""
     if not isinstance(value, str):
-        raise InvalidInput(f"{name} is {type(value).__name__}.", f"Give {name} as text.")
+        raise InvalidInput(
+            f"{name} must be a text, not {json_type(value)}.", f"At most {limit:,} characters are allowed."
+        )
     if len(value) > limit:
         raise TooLarge(f"{name} has {len(value):,} characters.", f"At most {limit:,} are allowed.")
     if "\x00" in value:
-        raise InvalidInput(f"{name} contains a NUL character.", "Remove it; a memory is plain text.")
+        raise InvalidInput(f"{name} contains a NUL character.", "Remove the character: U+0000 cannot be stored.")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput(f"{name} contains an unpaired surrogate.", "Send valid Unicode.") from error
+        raise InvalidInput(
+            f"{name} contains an unpaired surrogate.",
+            "Replace the broken character: half of a UTF-16 pair (U+D800 to U+DFFF) cannot be stored.",
+        ) from error
     return value
 
 
 def _check_labels(values: Any, name: str) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, list | tuple | set | frozenset):
-        raise InvalidInput(f"{name} is {type(values).__name__}.", f"Give {name} as a list of texts.")
+        raise InvalidInput(f"{name} must be a list of texts, not {json_type(values)}.", 'Write ["name"] for one.')
     if len(values) > MAX_LABELS:
         raise TooLarge(f"{name} has {len(values):,} entries.", f"At most {MAX_LABELS} are allowed.")
     labels = (check_text(value, name, MAX_LABEL).strip() for value in values)
@@ -125,7 +145,7 @@ def _check_metadata(value: Any) -> dict[str, Any]:
     import json  # deferred: importing this module does not need it
 
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"metadata is {type(value).__name__}.", "Give an object with text keys.")
+        raise InvalidInput(f"metadata must be an object, not {json_type(value)}.", 'Write it as {"key": "value"}.')
     metadata = {key: content for key, content in value.items() if key not in _RESERVED}
     if _deeper_than(MAX_DEPTH, metadata):
         raise InvalidInput(f"metadata is nested deeper than {MAX_DEPTH} levels.", "Reduce the nesting.")
@@ -135,9 +155,9 @@ def _check_metadata(value: Any) -> dict[str, Any]:
         raise InvalidInput("metadata cannot be written as JSON.", "Use texts, numbers, lists and objects.") from error
     check_text(encoded, "metadata", MAX_METADATA)
     if "\\u0000" in encoded:
-        raise InvalidInput("metadata contains a NUL character.", "Remove it; metadata is plain JSON.")
+        raise InvalidInput("metadata contains a NUL character.", "Remove the character: U+0000 cannot be stored.")
     if any(not isinstance(key, str) for key in metadata):
-        raise InvalidInput("metadata has a key that is not text.", "Give an object with text keys.")
+        raise InvalidInput("metadata has a key that is not a text.", 'Write it as {"key": "value"}.')
     decoded: dict[str, Any] = json.loads(encoded)  # as it will be read back: tuples become lists, inner keys strings
     return decoded
 
@@ -149,27 +169,27 @@ def _deeper_than(levels: int, value: Any) -> bool:
 
 def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
     if value not in choices:
-        raise InvalidInput(f"{name} is {value!r}.", f"Give one of: {', '.join(choices)}.")
+        raise InvalidInput(f"{name} is {_quote(value)}.", f"Give one of: {', '.join(choices)}.")
 
 
 def check_int(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 63) - 1) -> int:
     """Return the integer if it lies within the bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         bounds = f" from {least:,} to {most:,}" if most < 1 << 32 else ""
-        raise InvalidInput(f"{name} is {value!r}.", f"Give a whole number{bounds}.")
+        raise InvalidInput(f"{name} is {_quote(value)}.", f"Give a whole number{bounds}.")
     return value
 
 
 def check_bool(value: Any, name: str) -> None:
     """Raise InvalidInput unless the value is a bool."""
     if not isinstance(value, bool):
-        raise InvalidInput(f"{name} is {value!r}.", "Give true or false.")
+        raise InvalidInput(f"{name} is {_quote(value)}.", "Give true or false.")
 
 
 def check_fraction(value: Any, name: str, *, least: float = 0.0) -> float:
     """Return the number if it lies between `least` and 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1.0:
-        raise InvalidInput(f"{name} is {value!r}.", f"Give a number from {least:g} to 1.")
+        raise InvalidInput(f"{name} is {_quote(value)}.", f"Give a number from {least:g} to 1.")
     return float(value)
 
 
@@ -198,12 +218,14 @@ def _check_anchors(values: Any) -> tuple[Anchor, ...]:
     """Return Anchor values from anchors or their JSON form."""
     names = tuple(Anchor.__dataclass_fields__)
     if not isinstance(values, list | tuple) or len(values) > MAX_LABELS:
-        raise InvalidInput("anchors is not a list of anchors.", f"Give at most {MAX_LABELS} with {', '.join(names)}.")
+        raise InvalidInput(
+            f"anchors must be a list of at most {MAX_LABELS} anchors.", f"Fields of an anchor: {', '.join(names)}."
+        )
     try:
         anchors = [{name: value[name] if isinstance(value, Mapping) else getattr(value, name) for name in names}
                  for value in values]  # fmt: skip
     except (KeyError, AttributeError) as error:
-        raise InvalidInput(f"An anchor has no {error.args[0]}.", f"Fields: {', '.join(names)}.") from error
+        raise InvalidInput(f"An anchor lacks the field {error.args[0]}.", f"Fields: {', '.join(names)}.") from error
     return tuple(
         Anchor(**{name: check_text(anchor[name], name, 4 * MAX_LABEL) for name in names}) for anchor in anchors
     )
@@ -270,23 +292,23 @@ class Doc(NamedTuple):
 class NoteKwargs(TypedDict, total=False):
     """Keyword arguments for the fields of a Fact that a note may set."""
 
-    project: Annotated[str, Doc("Project it applies to: the path of its working tree, or a name.")]
+    project: Annotated[str, Doc("Project of the memory: the path of its working tree, or a name.")]
     kind: Annotated[str, Doc("Kind of fact.", KINDS)]
     category: Annotated[str, Doc("How long it stays relevant.", CATEGORIES)]
     confidence: Annotated[float, Doc(least=0, most=1)]
     entities: Sequence[str]
     session: str
     agent: str
-    user: Annotated[str, Doc("User who owns it.")]
+    user: Annotated[str, Doc("User who owns the memory.")]
     team: Annotated[str, Doc("Team of the owner.")]
-    visibility: Annotated[str, Doc("Who may see it.", VISIBILITIES)]
+    visibility: Annotated[str, Doc("Who may see the memory.", VISIBILITIES)]
     metadata: Mapping[str, Any]
-    speaker: Annotated[str, Doc("Who said it.")]
-    context: Annotated[str, Doc("What was said just before; helps to find it.")]
+    speaker: Annotated[str, Doc("Who stated the fact.")]
+    context: Annotated[str, Doc("Text said just before the fact; helps search to find the memory.")]
 
 
 class _SharedKwargs(NoteKwargs, total=False):
-    source: Annotated[str, Doc("Source it belongs to: client/project.")]
+    source: Annotated[str, Doc("Source of the memory, as client/project.")]
     tags: Sequence[str]
     anchors: Sequence[Anchor]
 
@@ -295,8 +317,10 @@ class FactKwargs(_SharedKwargs, total=False):
     """Keyword arguments for the fields of a Fact other than its text."""
 
     method: Annotated[str, Doc("Extraction method.", METHODS)]
-    created_at: Annotated[Timestamp, Doc("ISO 8601, or seconds or milliseconds since 1970.")]
-    origin: Annotated[str, Doc("System it was imported from, and its id there.")]
+    created_at: Annotated[
+        Timestamp, Doc("Time when the fact was stated: ISO 8601, or seconds or milliseconds since 1970.")
+    ]
+    origin: Annotated[str, Doc("System that the memory was imported from, and its id there.")]
 
 
 class EditKwargs(_SharedKwargs, total=False):
@@ -608,7 +632,9 @@ class Change:
         """Return the memory after the change or, if the change removed it, before."""
         state = self.after or self.before
         if state is None:
-            raise InvalidInput(f"Memory {self.memory_id} was purged.", "Its content was erased.")
+            raise InvalidInput(
+                f"Memory {self.memory_id} was purged.", "A purge erases the content permanently, so it cannot be shown."
+            )
         return state
 
     def as_dict(self) -> dict[str, Any]:
@@ -812,10 +838,10 @@ class Query:
         if not self.text.strip():
             raise InvalidInput("The query is empty.", "Describe what to look for.")
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_HITS:
-            raise InvalidInput(f"k is {self.k!r}.", f"Give a number from 1 to {MAX_HITS}.")
+            raise InvalidInput(f"The number of hits, k, is {self.k!r}.", f"Give a whole number from 1 to {MAX_HITS}.")
         check_int(self.skip, "skip", least=0, most=MAX_HITS)
         if not isinstance(self.scope, Scope):
-            raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
+            raise InvalidInput(f"scope must be a Scope, not {type(self.scope).__name__}.", "Give cofio.Scope(…).")
         for name in ("hybrid", "explain", "log", "rerank"):
             check_bool(getattr(self, name), name)
         _fill(self, "threshold", check_fraction(self.threshold, "threshold", least=-1.0))
@@ -825,21 +851,23 @@ class Query:
 class ScopeKwargs(TypedDict, total=False):
     """Keyword arguments for the fields of a Scope."""
 
-    source: Annotated[str | None, Doc("Exactly this source.")]
-    source_prefix: Annotated[str, Doc("This source and those below it.")]
-    project: Annotated[str | None, Doc("Exactly this project; empty: without a project.")]
-    visible_in: Annotated[str | None, Doc("Relevant in this project: its own, without a project, and global.")]
+    source: Annotated[str | None, Doc("Only entries of exactly this source.")]
+    source_prefix: Annotated[str, Doc("Only entries of this source and those below it.")]
+    project: Annotated[str | None, Doc("Only entries of exactly this project; empty: without a project.")]
+    visible_in: Annotated[
+        str | None, Doc("Only entries relevant in this project: its own, those without a project, and global ones.")
+    ]
     category: Annotated[str, Doc("How long it stays relevant.", CATEGORIES)]
     kind: Annotated[str, Doc("Kind of fact.", KINDS)]
     method: Annotated[str, Doc("Extraction method.", METHODS)]
-    tags: Annotated[Sequence[str], Doc("All of them.")]
+    tags: Annotated[Sequence[str], Doc("Only entries with all these tags.")]
     session: str
     agent: str
-    user: Annotated[str | None, Doc("Exactly this user; empty: without a user.")]
-    team: Annotated[str | None, Doc("Exactly this team.")]
-    visibility: Annotated[Sequence[str], Doc("Any of them.")]
-    since: Annotated[Timestamp, Doc("Created at this time or later.")]
-    until: Annotated[Timestamp, Doc("Created at this time or earlier.")]
+    user: Annotated[str | None, Doc("Only entries of exactly this user; empty: without a user.")]
+    team: Annotated[str | None, Doc("Only entries of exactly this team.")]
+    visibility: Annotated[Sequence[str], Doc("Only entries with one of these visibilities.")]
+    since: Annotated[Timestamp, Doc("Only entries created at this time or later.")]
+    until: Annotated[Timestamp, Doc("Only entries created at this time or earlier.")]
     pinned: bool | None
     include_archived: bool
     viewer: Viewer | None
@@ -850,11 +878,11 @@ class QueryKwargs(ScopeKwargs, total=False):
 
     k: Annotated[int, Doc("Maximum number of hits.", least=1, most=MAX_HITS)]
     skip: Annotated[int, Doc("Number of best hits to skip.", least=0, most=MAX_HITS)]
-    hybrid: Annotated[bool, Doc("Match words too, not only vectors.")]
+    hybrid: Annotated[bool, Doc("Rank by words too (BM25), not only by the similarity of vectors.")]
     threshold: Annotated[float, Doc("Minimum cosine similarity of a hit.", least=-1, most=1)]
     min_score: Annotated[float, Doc("Minimum score of a hit.", least=0, most=1)]
     explain: Annotated[bool, Doc("Explain the rank of each hit.")]
-    log: Annotated[bool, Doc("Whether the hits count as recalled; false for a person who browses.")]
+    log: Annotated[bool, Doc("Count the hits as recalled; give false when a person browses.")]
     rerank: bool
     scope: Scope
 
@@ -1008,7 +1036,9 @@ def as_query(query: str | Query, options: Mapping[str, Any]) -> Query:
     query_fields = {name: value for name, value in options.items() if name not in scope_fields}
     known_fields(query_fields, Query, "query")
     if scope_fields and "scope" in query_fields:
-        raise InvalidInput("A scope was given twice.", "Give either a Scope or its fields.")
+        raise InvalidInput(
+            "The scope was given twice.", "Give either `scope` or its fields, such as `project`, not both."
+        )
     if isinstance(query, Query):
         scope = replace(query.scope, **scope_fields)
         return replace(query, **{"scope": scope, **query_fields})

@@ -255,7 +255,7 @@ def resolve_session(sessions: Sequence[AgentSession], name: str, viewer: Viewer 
     if viewer:
         matches = [session for session in matches if is_own(session, viewer)] or matches
     if not matches:
-        raise NotFound(f"There is no session {shortened(name, 80)!r}.", "Run `cofio sessions` to list them.")
+        raise NotFound(f"There is no session {shortened(name, 80)!r}.", "`cofio sessions` lists the sessions.")
     if len({(session.client, session.session) for session in matches}) > 1:
         choices = ", ".join(f"{session.session} ({session.client})" for session in matches[:_LISTED])
         raise Conflict(f"Several sessions begin with {name!r}: {choices}.", "Give more of the id, or the client.")

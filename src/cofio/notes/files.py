@@ -50,15 +50,19 @@ def resolve_folder(folder: Path | str) -> Path:
     try:
         path = requested.resolve(strict=True)
     except FileNotFoundError as error:
-        raise NotFound(f"There is no folder {requested}.", "Check the path; nothing was changed.") from error
+        raise NotFound(f"There is no folder {requested}.", "Check the path. Nothing was changed.") from error
     except (OSError, RuntimeError, ValueError) as error:
-        raise InvalidInput(f"{requested} cannot be read.", "Give the path of a folder.") from error
+        raise InvalidInput(
+            f"{requested} cannot be resolved to a folder.", "Check the path, its permissions and its symbolic links."
+        ) from error
     if not path.is_dir():
         raise InvalidInput(f"{requested} is not a folder.", "Give the folder that contains the notes.")
     if path == Path(path.anchor):
         raise InvalidInput(f"{requested} is the root of the file system.", "Give the folder that contains the notes.")
     if not _fits(str(path)):
-        raise InvalidInput(f"The path of {requested} is not valid UTF-8.", "Rename the folder.")
+        raise InvalidInput(
+            f"The path of {requested} is not valid UTF-8.", "Rename the folder so that its name is UTF-8."
+        )
     return path
 
 
@@ -78,7 +82,7 @@ def look(folder: Path) -> FolderListing:
             if not subfolder:
                 raise InvalidInput(f"{folder} cannot be read: {error.strerror}.", "Check its permissions.") from error
             listing.unseen.append(subfolder)
-            listing.skipped[_printable(subfolder)] = f"It cannot be read: {error.strerror}."
+            listing.skipped[_printable(subfolder)] = f"The path cannot be read: {error.strerror}."
     listing.stamps = dict(sorted(listing.stamps.items()))
     return listing
 
@@ -95,7 +99,7 @@ def _record_entry(entry: os.DirEntry[str], path: str, listing: FolderListing) ->
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
-        listing.skipped[_printable(path)] = f"It cannot be read: {error.strerror}."
+        listing.skipped[_printable(path)] = f"The path cannot be read: {error.strerror}."
         return ""
     if reason := _skip_reason(entry, path, status.st_size):
         listing.skipped[_printable(path)] = reason
@@ -107,12 +111,12 @@ def _record_entry(entry: os.DirEntry[str], path: str, listing: FolderListing) ->
 def _skip_reason(entry: os.DirEntry[str], path: str, size: int) -> str:
     """Return the reason why a file is skipped, or ""."""
     if not entry.is_file(follow_symlinks=False):
-        return "It is a link, or not a regular file."
+        return "The file is a link, or not a regular file."
     if not _fits(path):
-        return "Its name is not valid UTF-8, or contains a line break."
+        return "The file name is not valid UTF-8, or contains a line break."
     if len(path) > _LONGEST:
-        return f"Its path is longer than {_LONGEST} characters."
-    return f"It is larger than {BIGGEST >> 20} MB." if size > BIGGEST else ""
+        return f"The path is longer than {_LONGEST} characters."
+    return f"The file is larger than {BIGGEST >> 20} MB." if size > BIGGEST else ""
 
 
 def _fits(path: str) -> bool:
@@ -153,13 +157,13 @@ def hash_of(content: bytes) -> str:
 def text_of(content: bytes) -> str:
     """Decode the content. Raise ValueError with the reason if it is not text."""
     if len(content) > BIGGEST:
-        raise ValueError(f"It is larger than {BIGGEST >> 20} MB.")
+        raise ValueError(f"The file is larger than {BIGGEST >> 20} MB.")
     if b"\x00" in content:
-        raise ValueError("It is not text.")
+        raise ValueError("The file is not a text file.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError("It is not valid UTF-8.") from error
+        raise ValueError("The file is not valid UTF-8.") from error
 
 
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -47,7 +47,7 @@ def label_of(label: str) -> str:
     """Return the stripped label if it is valid."""
     bare = label.strip()
     if bare and (not _LABEL.fullmatch(bare) or len(bare) > MAX_LABEL // 4):
-        raise InvalidInput(f"label is {label!r}.", "Give a short name without /, = and commas.")
+        raise InvalidInput(f"{label!r} is not a valid label of a folder.", "Give a short name without /, = and commas.")
     return bare
 
 

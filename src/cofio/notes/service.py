@@ -95,7 +95,9 @@ class NotesService:
             except (OSError, CofioError) as error:
                 self._writer.revert(done, by=by, why="its note could not be written")
                 if isinstance(error, FileExistsError):
-                    raise StoreError(f"The file {name} already exists.", "Try again: the next name differs.") from error
+                    raise StoreError(
+                        f"The file {name} already exists.", "Try again: a new file name is chosen."
+                    ) from error
                 raise
         with suppress(OSError, StoreError):  # both exist; the next read of the folder matches them
             self._record(place, name, page.encode(), done.changes[0].memory_id)
@@ -170,7 +172,9 @@ class NotesService:
 
     def _folder(self) -> Path:
         if self._options.folder is None:
-            raise NotConfigured("No notes folder is configured.", "Set COFIO_NOTES, or open the store with `notes`.")
+            raise NotConfigured(
+                "No notes folder is configured.", "Set COFIO_NOTES to a folder, or call cofio.open() with `notes`."
+            )
         return self._options.folder
 
     def _label_folder(self, path: Path, label: str) -> FolderPath:
@@ -561,7 +565,7 @@ def _is_settled(old: FileState, stamp: Stamp, at: str) -> bool:
 
 
 def _explain(error: ValueError | OSError) -> str:
-    return f"It cannot be read: {error.strerror}." if isinstance(error, OSError) else str(error)
+    return f"The file cannot be read: {error.strerror}." if isinstance(error, OSError) else str(error)
 
 
 def _redact(value: Any) -> Any:
@@ -641,11 +645,11 @@ class _VaultWriter:
             content = files.content_of(target)
         except FileNotFoundError:
             if old:
-                raise _SkippedFile("It was deleted. Index the folder to archive its memory.") from None
+                raise _SkippedFile("The note was deleted. Index the folder to archive its memory.") from None
             self._place_new(path, memory, obsidian.render_note(memory, self._identity, supersedes=supersedes))
             return
         except OSError as error:
-            raise _SkippedFile(f"It cannot be read: {error.strerror}.") from error
+            raise _SkippedFile(f"The note cannot be read: {error.strerror}.") from error
         page = content.decode(errors="replace")
         rendered = obsidian.render_note(memory, self._identity, supersedes=supersedes, kept=obsidian.own_fields(page))
         if obsidian.is_up_to_date(page, rendered):
@@ -653,12 +657,12 @@ class _VaultWriter:
                 self._record(path, content, memory)
             return
         if old is None or self._paths.get(memory.id) != path:  # having been read does not make it an exported note
-            raise _SkippedFile("A file of that name exists and is not an exported note.")
+            raise _SkippedFile("A file of this name exists and is not an exported note.")
         if old.hash != files.hash_of(content):
-            raise _SkippedFile("It was edited since. Index the folder first.")
+            raise _SkippedFile("The note was edited since it was exported. Index the folder first.")
         with files.draft(self._place.path, rendered) as written:
             if files.content_of(target) != content:  # edited while it was compared
-                raise _SkippedFile("It was edited since. Index the folder first.")
+                raise _SkippedFile("The note was edited since it was exported. Index the folder first.")
             files.replace_file(written, target)
         self._record(path, rendered.encode(), memory)
         self._written += 1
@@ -668,7 +672,7 @@ class _VaultWriter:
             try:
                 files.create_file(written, self._place.path / path)
             except FileExistsError as error:
-                raise _SkippedFile("A file of that name exists and is not an exported note.") from error
+                raise _SkippedFile("A file of this name exists and is not an exported note.") from error
         self._record(path, page.encode(), memory)
         self._written += 1
 
@@ -701,14 +705,16 @@ class _VaultWriter:
             target = self._place.path / path
             try:
                 if files.hash_of(files.content_of(target)) != self._filed[path].hash:
-                    self._skipped[path] = "Its memory was archived, but it was edited since."
+                    self._skipped[path] = (
+                        "The note was edited since it was exported, so it was kept although its memory was archived."
+                    )
                     continue
                 target.unlink()
                 removed += 1
             except FileNotFoundError:
                 pass
             except OSError as error:
-                self._skipped[path] = f"It cannot be removed: {error.strerror}."
+                self._skipped[path] = f"The note cannot be removed: {error.strerror}."
                 continue
             removed_paths.append(path)
         if removed_paths:

@@ -216,7 +216,7 @@ def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
     if not words and (not about or memory.archived):
         return []
     if old is None and (memory.archived or _is_older(note, memory)):
-        hint = "Export it again, or remove `updated` from it."
+        hint = "Export the note again, or remove `updated` from it to overwrite the memory."
         raise InvalidInput(f"Memory {memory.id} was changed since the note was written.", hint)
     fields = {**({"text": note.text} if words else {}), **({"tags": note.tags, "pinned": note.pinned} if about else {})}
     if words and not note.text:

@@ -87,7 +87,7 @@ class EpisodeService:
         try:
             self._index.index(capture)
         except CofioError as error:
-            _log.warning("capture %d is not indexed yet: %s", capture, error)
+            _log.warning("The episode of capture %d could not be indexed and is retried later: %s", capture, error)
 
     def index_missing(self, *, most: int | None = None) -> int:
         """Index captures without an episode, at most `most`; return their number."""
@@ -122,5 +122,6 @@ def _limit_batch(most: int | None, count: int) -> int:
 
 def _not_found(episode_id: int) -> NotFound:
     return NotFound(
-        f"There is no episode {episode_id}.", "It may have been removed; `cofio search --episodes` finds others."
+        f"There is no episode {episode_id}.",
+        "It may have been removed; `cofio search --episodes` searches the existing ones.",
     )

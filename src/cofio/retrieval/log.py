@@ -98,7 +98,7 @@ class RetrievalLog:
         try:
             self._read_offline_log(self.import_recalls)
         except (OSError, CofioError) as error:
-            _log.warning("recalls by other processes not counted yet: %s", error)
+            _log.warning("Recalls by other processes could not be counted and are retried later: %s", error)
         self.flush_or_tell()
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class RetrievalLog:
         try:
             self.flush()
         except CofioError as error:
-            _log.warning("retrieval log not written: %s", error)
+            _log.warning("The log of retrievals could not be written: %s", error)
 
 
 def _parse_time(text: str, otherwise: str) -> str:

@@ -86,5 +86,5 @@ class Reranker:
         return {text: TokenQuery(model, tokens) for text, tokens in zip(texts, encoded, strict=True) if tokens}
 
     def _log_failure(self, error: Exception) -> None:
-        _log.warning("Re-ranking disabled: %s", error)
+        _log.warning("Re-ranking is disabled: %s", error)
         self._model = None

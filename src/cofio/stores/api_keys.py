@@ -185,7 +185,7 @@ def to_audit_entry(row: Sequence[Any]) -> AuditEntry:
 
 
 def refuse_name(name: str) -> NoReturn:
-    raise Conflict(f"A key with the name {name!r} exists already.", "Give it another name, or revoke that one first.")
+    raise Conflict(f"A key with the name {name!r} exists already.", "Choose another name, or revoke that key first.")
 
 
 def refuse_revoking(key_id: int, key: Key | None) -> NoReturn:

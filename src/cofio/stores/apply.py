@@ -206,7 +206,7 @@ def _find_revertible(journal: _JournalReader[Entry], change_id: int) -> Entry | 
     if entry is None:
         raise NotFound(f"There is no change {change_id}.", "`cofio history` lists the changes.")
     if entry.action == "purge":
-        raise Conflict(f"{entry.label} was purged.", "A purge is permanent; nothing of it is kept.")
+        raise Conflict(f"{entry.label} was purged.", "A purge is permanent and cannot be undone.")
     return None if entry.erased else entry
 
 
@@ -304,7 +304,7 @@ class MemoryUnit:
             archived = replace(before, archived_at=self._at, updated_at=self._at)
             return [self._save("delete", before, archived, decision.reason)]
         if decision.into == decision.id:
-            raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Name another one.")
+            raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Give the id of another memory.")
         successor = self._load_live(decision.into, decision.as_of)
         archived = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=successor.id)
         changed = self._save("delete", before, archived, decision.reason)
@@ -313,7 +313,9 @@ class MemoryUnit:
 
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
         if len(set(decision.ids)) < 2:
-            raise InvalidInput("A merge needs at least two memories.", "Use Update to replace one.")
+            raise InvalidInput(
+                "A merge needs at least two different memories.", "Use Update to replace a single memory."
+            )
         members = [self._load_live(memory_id, decision.as_of) for memory_id in dict.fromkeys(decision.ids)]
         added = self._insert(decision.fact, vector, decision.reason)
         successor = replace(
@@ -335,7 +337,7 @@ class MemoryUnit:
     def _adopt(self, decision: Adopt, vector: bytes | None) -> Change:
         memory = decision.memory
         if memory.id and self._rows.load(memory.id):
-            raise Conflict(f"Memory {memory.id} exists already.", "Leave the id 0 to assign a new one.")
+            raise Conflict(f"Memory {memory.id} exists already.", "Set the id to 0 to get a new one.")
         memory = replace(memory, id=self._rows.insert(memory))
         self._rows.set_vector(memory.id, vector)
         change = self._record("add", memory.id, None, memory, decision.reason)
@@ -346,7 +348,7 @@ class MemoryUnit:
     def _restore(self, decision: Restore) -> list[Change]:
         before = self._load_existing(decision.id)
         if not before.archived:
-            raise Conflict(f"Memory {before.id} is not archived.", "There is nothing to restore.")
+            raise Conflict(f"Memory {before.id} is not archived.", "It is live already; nothing was changed.")
         after = replace(before, archived_at=None, superseded_by=None, updated_at=self._at)
         changes = [self._save("restore", before, after, decision.reason)]
         successor = self._rows.load(before.superseded_by) if before.superseded_by else None
@@ -466,7 +468,9 @@ class MemoryUnit:
     def _load_live(self, memory_id: int, as_of: int | None = None) -> Memory:
         memory = self._load_existing(memory_id)
         if as_of is not None and as_of < self._rows.last_changeset(memory_id) != self._changeset:
-            raise Conflict(f"Memory {memory_id} has changed since it was read.", "Read it again, then retry.")
+            raise Conflict(
+                f"Memory {memory_id} has changed since it was read.", "Read it again, then repeat the change."
+            )
         if memory.archived:
             hint = f"Memory {memory.superseded_by} replaced it." if memory.superseded_by else "It can be restored."
             raise Conflict(f"Memory {memory_id} is archived.", hint)
@@ -551,7 +555,7 @@ class RowUnit:
             return
         current = self._rows.load(table, key)
         if as_of != (current.updated_at if current else ""):
-            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then retry.")
+            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then repeat the change.")
 
     def _entry(
         self, action: KnowledgeAction, table: Table, key: str, reason: str, before: Knowledge | None = None
@@ -571,8 +575,8 @@ def _link_memory(decision: PutRow, memory_changes: Sequence[Sequence[Change]]) -
     if place is None:
         return row
     if not isinstance(row, Claim) or not 0 <= place < len(memory_changes):
-        hint = "Refer to a decision on a memory of the same changeset."
-        raise InvalidInput(f"{row.ref} refers to decision {place}, which is not valid.", hint)
+        hint = "Set stated_by to the position of a decision on a memory in the same call."
+        raise InvalidInput(f"{row.ref} refers to decision {place}, which does not exist or cannot state it.", hint)
     changes = memory_changes[place]
     return replace(row, memory=changes[0].memory_id) if changes else row
 

@@ -35,7 +35,10 @@ class AuditLog:
                 self._waiting.append(entry)
             else:
                 _log.warning(
-                    "not in the audit log, too many entries wait: %s %s by %s", entry.act, entry.outcome, entry.name
+                    "Entry missing from the audit log, since too many entries wait to be written: %s %s by %s",
+                    entry.act,
+                    entry.outcome,
+                    entry.name,
                 )
             self._begin()
 
@@ -67,7 +70,7 @@ class AuditLog:
         try:
             self.flush()
         except CofioError as error:
-            _log.warning("the audit log could not be written: %s", error)
+            _log.warning("The audit log could not be written: %s", error)
 
     def close(self) -> None:
         """Write pending entries and stop."""

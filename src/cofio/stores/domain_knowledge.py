@@ -153,7 +153,7 @@ def column_conditions(table: str, where: Mapping[str, Any]) -> list[ColumnCondit
     """Return the conditions of a filter. Raise InvalidInput for an unknown column or an impossible value."""
     types = TYPES[check_table(table)]
     if unknown := sorted(str(name) for name in where if name not in types):
-        raise InvalidInput(f"{table} have no field {', '.join(unknown)}.", f"Fields: {', '.join(types)}.")
+        raise InvalidInput(f"Rows of {table} have no field {', '.join(unknown)}.", f"Fields: {', '.join(types)}.")
     return [
         condition for name, value in where.items() for condition in _make_conditions(table, name, types[name], value)
     ]
@@ -210,7 +210,8 @@ def sort_key(row: Knowledge) -> tuple[Any, str]:
 
 def refuse_after(table: str, key: str) -> NoReturn:
     raise InvalidInput(
-        f"after names {table}/{key}, which does not exist.", "It may have been removed. List from the start."
+        f"`after` names {table}/{key}, which does not exist.",
+        "It may have been removed. Omit `after` to list from the start.",
     )
 
 

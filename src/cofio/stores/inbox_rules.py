@@ -53,7 +53,10 @@ def to_payload(exchange: Exchange, cut: Sequence[str] = ()) -> str:
     try:
         payload.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput("An exchange contains an unpaired surrogate.", "Send valid Unicode.") from error
+        raise InvalidInput(
+            "An exchange contains an unpaired surrogate.",
+            "Replace the broken character: half of a UTF-16 pair (U+D800 to U+DFFF) cannot be stored.",
+        ) from error
     return payload
 
 
@@ -113,7 +116,7 @@ def add_seconds(at: str, seconds: float) -> str:
     try:
         return to_utc_iso(datetime.fromisoformat(at) + timedelta(seconds=seconds))
     except (ValueError, OverflowError, TypeError) as error:
-        raise InvalidInput(f"{seconds!r} is not a valid delay.", "Give a number of seconds.") from error
+        raise InvalidInput(f"{seconds!r} is not a valid delay.", "Give a number of seconds, 0 or more.") from error
 
 
 def holding_columns(at: str, waiting: int, batching: Batching, *, broken_off: bool) -> dict[str, str]:
@@ -132,9 +135,7 @@ def holding_columns(at: str, waiting: int, batching: Batching, *, broken_off: bo
 def settled_item(settlement: ItemResolution, changeset: int | None) -> tuple[str, dict[str, Any]]:
     """Return the reason and the result as stored: with the changeset id, if there is one."""
     if settlement.state not in (*SETTLED, "pending"):
-        raise InvalidInput(
-            f"A capture cannot end as {settlement.state!r}.", f"It ends as one of: {', '.join(SETTLED)}."
-        )
+        raise InvalidInput(f"A capture cannot end as {settlement.state!r}.", f"Give one of: {', '.join(SETTLED)}.")
     result = dict(settlement.result)
     if changeset is not None:
         result["changeset"] = changeset
@@ -160,24 +161,28 @@ def make_storable(text: str) -> str:
 def refuse(item_id: int, state: State | None) -> NoReturn:
     """Raise the error for an item that is not pending; None is the state of a missing item."""
     if state is None:
-        raise NotFound(f"There is no capture {item_id}.", "It may belong to another store.")
+        raise NotFound(f"There is no capture {item_id}.", "`cofio inbox` lists the newest captures of this store.")
     if state == "parked":
-        raise Conflict(f"Capture {item_id} is parked.", "Retry it first.")
+        raise Conflict(
+            f"Capture {item_id} is parked, since it failed.", f"`cofio inbox --retry {item_id}` tries again."
+        )
     raise Conflict(f"Capture {item_id} is already processed.", f"Its state is {state}.")
 
 
 def refuse_retry(item_id: int, state: State | None) -> NoReturn:
     """Raise the error for an item that cannot be retried."""
     if state == "pending":
-        raise Conflict(f"Capture {item_id} is pending.", "It is processed automatically.")
+        raise Conflict(f"Capture {item_id} is pending.", "It is processed automatically; no retry is needed.")
     if state in RETRIED:
-        raise Conflict(f"Capture {item_id} cannot be retried.", "Its text is deleted.")
+        raise Conflict(f"Capture {item_id} cannot be retried.", "Its text was deleted. Capture the turn again.")
     refuse(item_id, state)
 
 
 def too_busy(most: int) -> TooBusy:
     """Return the error for a full inbox."""
-    return TooBusy(f"{most:,} captures are pending.", "Try again in a moment; pending captures are kept.")
+    return TooBusy(
+        f"The inbox is full: {most:,} captures are pending.", "Try again in a moment; pending captures are kept."
+    )
 
 
 # ── counting ──────────────────────────────────────────────────────────────────────────────────────────────────────────

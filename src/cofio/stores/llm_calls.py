@@ -104,7 +104,7 @@ class SqlLLMCalls:
 
 def unknown(call_id: int) -> NotFound:
     """Return the error for an unknown call."""
-    return NotFound(f"There is no language model call {call_id}.", "`cofio usage llm` lists the newest.")
+    return NotFound(f"There is no language model call {call_id}.", "`cofio usage llm` lists the newest calls.")
 
 
 def erase(queries: Queries) -> None:

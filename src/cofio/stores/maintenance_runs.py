@@ -83,15 +83,17 @@ def check_outcome(outcome: str) -> None:
     """Raise InvalidInput unless it is a final outcome of a run."""
     ends = [name for name in get_args(Outcome) if name not in ("running", "died")]
     if outcome not in ends:
-        raise InvalidInput(f"A run cannot end as {outcome!r}.", f"It ends as one of: {', '.join(ends)}.")
+        raise InvalidInput(f"A run cannot end as {outcome!r}.", f"Give one of: {', '.join(ends)}.")
 
 
 def refuse(run_id: int, run: MaintenanceRun | None) -> NoReturn:
     """Raise the error for a run that cannot be ended."""
     if run is None:
-        raise NotFound(f"There is no run {run_id}.", "`cofio runs` lists the newest.")
-    how = "was given up for dead" if run.outcome == "died" else "has ended already"
-    raise Conflict(f"Run {run_id} ({run.chore}) {how}.", "Its changes are in the history; no action is needed.")
+        raise NotFound(f"There is no maintenance run {run_id}.", "`cofio runs` lists the newest runs.")
+    how = "is recorded as died, since its heartbeat stopped" if run.outcome == "died" else "has ended already"
+    raise Conflict(
+        f"Maintenance run {run_id} ({run.chore}) {how}.", "Its changes are in the history; no action is needed."
+    )
 
 
 def to_run(row: Sequence[Any]) -> MaintenanceRun:

@@ -66,7 +66,7 @@ def no_row(table: Table, key: str) -> NotFound:
 
 
 def no_changeset(changeset_id: int) -> NotFound:
-    return NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
+    return NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest changesets.")
 
 
 class ReadPolicy:
@@ -303,8 +303,8 @@ class WritePolicy:
                 self._get_memory(decision.id)
             case Purge():
                 if self._get_memory(decision.id).visibility != "private":
-                    hint = f"Archive it; to erase it, {ADMIN_KEY}."
-                    raise Forbidden(f"Memory {decision.id} is not private to you.", hint)
+                    hint = f"Archive it instead; to erase it, {ADMIN_KEY}."
+                    raise Forbidden(f"Memory {decision.id} is not private to you, so this key may not erase it.", hint)
 
     def _add(self, decision: Add) -> Add:
         fact = self.fact(decision.fact)
@@ -327,7 +327,7 @@ class WritePolicy:
     def _adopt(self, decision: Adopt) -> Adopt:
         memory = decision.memory
         if memory.id:
-            raise Forbidden("Memory ids cannot be set with this key.", f"Leave the id 0; otherwise {ADMIN_KEY}.")
+            raise Forbidden("Memory ids cannot be set with this key.", f"Set the id to 0; to choose it, {ADMIN_KEY}.")
         self._check_source(memory.source)
         for link in (memory.supersedes, memory.superseded_by):
             if link is not None:
@@ -340,7 +340,7 @@ class WritePolicy:
         before = self._get_memory(decision.id)
         after = apply_edit(before, decision.fields)
         if _has_other_owner(before, after):
-            raise Forbidden("The owner of a memory cannot be changed with this key.", "Use an admin key.")
+            raise Forbidden("The owner of a memory cannot be changed with this key.", "Use an admin key to change it.")
         self._check_source(after.source)
         self._check_visible(f"Memory {before.id}", before, after)
 
@@ -350,13 +350,17 @@ class WritePolicy:
             raise Forbidden(f"{name} belongs to another user.", "Only its owner can change its visibility.")
         if not self._read.sees(after):
             raise Forbidden(
-                "After this change, you could no longer see it.", f"Keep it visible to you; otherwise {ADMIN_KEY}."
+                f"After this change, {name} would be hidden from you.",
+                f"Keep it visible to you; otherwise {ADMIN_KEY}.",
             )
 
     def check_undo(self, undoes: int | None, decisions: Sequence[Decision], knowledge: Sequence[RowDecision]) -> None:
         """Raise if the viewer cannot see the whole changeset, undoes only part of it, or needs admin rights for it."""
         if undoes is None:
-            raise Forbidden("A single change of a changeset cannot be reverted.", "Undo the whole changeset.")
+            raise Forbidden(
+                "A single change of a changeset cannot be reverted with this key.",
+                "Undo the whole changeset with `cofio undo`.",
+            )
         changeset = self._read.store.changeset(undoes)
         if self._read.changeset(changeset) is None:
             raise no_changeset(undoes)
@@ -368,8 +372,8 @@ class WritePolicy:
         )
         changes = changeset.changes, changeset.knowledge
         if reverted != tuple({change.id for change in group} for group in changes):
-            hint = "Undo the whole changeset, and only that."
-            raise Forbidden(f"The decisions do not revert exactly changeset {undoes}.", hint)
+            hint = "Revert each change of the changeset, and no other change."
+            raise Forbidden(f"The decisions revert more or less than changeset {undoes}.", hint)
         if not all(self._may_revert(change) for group in changes for change in group):
             message = f"Changeset {undoes} changed an owner, or the visibility of another user's memory."
             raise Forbidden(message, f"The owner can undo a change of visibility; otherwise {ADMIN_KEY}.")
@@ -406,7 +410,10 @@ class WritePolicy:
                 states = self._read.row_states(last.TABLE, last.id)  # all must be the viewer's
                 owned = all(self._read.sees(state) and self._owns(state) for state in states)
                 if last.visibility != "private" or not owned:
-                    raise Forbidden(f"{last.ref} is not private to you.", f"Remove it; to erase it, {ADMIN_KEY}.")
+                    raise Forbidden(
+                        f"{last.ref} is not private to you, so this key may not erase it.",
+                        f"Remove it instead; to erase it, {ADMIN_KEY}.",
+                    )
         return decision  # a reverted change was checked with its changeset
 
     def _put(self, decision: PutRow, created: set[str]) -> PutRow:

@@ -95,8 +95,12 @@ def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:
         row = np.asarray(vector)
         if row.ndim != 1 or row.dtype.kind != "f" or not np.isfinite(row).all() or not row.any():
             raise InvalidInput(
-                "The embedder returned a vector that is not one-dimensional, finite and non-zero.", "Fix the embedder."
+                "The embedder returned an unusable vector: not one-dimensional, not finite or all zero.",
+                "Choose another model with COFIO_EMBEDDER, or fix your own embedder.",
             )
         lengths.add(len(row))
     if len(lengths) > 1:
-        raise InvalidInput(f"Vectors of {sorted(lengths)} dimensions cannot be mixed.", "Use one embedder.")
+        raise InvalidInput(
+            f"Vectors with {' and '.join(map(str, sorted(lengths)))} dimensions cannot be mixed in a store.",
+            "Use the embedder of the existing vectors, or run `cofio reembed`.",
+        )

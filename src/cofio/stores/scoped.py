@@ -337,7 +337,9 @@ class _ScopedInbox(_Restricted, Inbox):
     def item(self, item_id: int) -> Item:
         item = self._inbox.item(item_id)
         if not self._write.owns_item(item):
-            raise NotFound(f"There is no capture {item_id}.", "It may belong to another store.")
+            raise NotFound(
+                f"There is no capture {item_id}.", "`cofio inbox` lists the newest captures that you may see."
+            )
         return self._write.to_delivered(item)
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:

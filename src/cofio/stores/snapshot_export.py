@@ -231,7 +231,9 @@ def as_vector(blob: bytes) -> Vector:
     """Return the vector. Raise InvalidInput unless it has finite float32 numbers and unit length."""
     row = np.frombuffer(blob, dtype="<f4") if blob and len(blob) % 4 == 0 else np.zeros(0, dtype="<f4")
     if not np.isfinite(row).all() or not row.any() or abs(float(np.linalg.norm(row)) - 1.0) > 1e-2:
-        raise InvalidInput("The vector is damaged.", "Leave it out: it is recomputed.")
+        raise InvalidInput(
+            "The vector is damaged: not finite, or not of unit length.", "Leave it out; it is computed again."
+        )
     return row
 
 

@@ -77,7 +77,10 @@ class SqlStore:
             self._bind_vectors(queries, vectors)
             number = queries.value("open_changeset", {**head, "undoes": undoes, "part_of": part_of})
             if number is None:
-                raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to reapply it.")
+                raise Conflict(
+                    f"Changeset {undoes} is undone already.",
+                    "`cofio history` lists the changeset that undid it; undo that one to apply this one again.",
+                )
             unit = UnitOfWork(self.row_storage(queries), SqlKnowledgeRows(queries), changeset=number, **head)
             changes, row_changes = unit.apply(decisions, blobs, knowledge)
             changeset = Changeset(
@@ -103,7 +106,7 @@ class SqlStore:
 
     def _refuse_another_embedder(self, signature: str) -> None:
         if self._signature and signature != self._signature:
-            hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
+            hint = "Set COFIO_EMBEDDER back, or run `cofio reembed` to embed every memory again."
             raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -172,7 +175,7 @@ class SqlStore:
         with self._database.reading() as queries:
             row = queries.one("get_changeset", {"id": changeset_id}) if is_storable_int(changeset_id) else None
             if row is None:
-                raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest.")
+                raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest changesets.")
             rows = of_changeset(queries, changeset_id)
             return to_changeset(row, _read_changes(queries, "changes_of_changeset", changeset_id), rows)
 

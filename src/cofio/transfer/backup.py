@@ -81,7 +81,10 @@ def latest(folder: Path) -> Path:
     for backup in backups(folder):
         if backup.path.name.startswith("cofio-"):
             return backup.path
-    raise NotFound(f"There is no backup in {folder}.", "`cofio backup` creates one; name a file to restore another.")
+    raise NotFound(
+        f"There is no backup in {folder}.",
+        "`cofio backup` creates one; to restore a backup from elsewhere, name its file.",
+    )
 
 
 def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
@@ -91,7 +94,7 @@ def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
     counts as a backup too.
     """
     if days < 1:
-        raise InvalidInput(f"Backups cannot be kept for {days} days.", "Give 1 or more.")
+        raise InvalidInput(f"Backups cannot be kept for {days} days.", "Give 1 day or more.")
     before = days_before(clock(), days)
     with translated(folder):
         existing = backups(folder)
@@ -179,7 +182,9 @@ def refuse_damaged(connection: sqlite3.Connection, path: Path, check: str) -> No
     """Raise StoreCorrupt unless SQLite finds the database intact."""
     verdict = connection.execute(f"PRAGMA {check}(1)").fetchone()[0]
     if verdict != "ok":
-        raise StoreCorrupt(f"{path} is damaged: {verdict}.", "Restore an intact backup.")
+        raise StoreCorrupt(
+            f"{path} is damaged: {verdict}.", "`cofio backup --list` lists the backups; restore an intact one."
+        )
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -87,7 +87,7 @@ class CopyRun:
         self._become(name)
         with self.source.snapshots.snapshot() as still:
             if self.source.stats()["embedder"] != embedder:
-                raise Conflict("The source is being re-embedded.", "Copy when that has finished.")
+                raise Conflict("The source store is being re-embedded.", "Copy it when `cofio reembed` has finished.")
             self._keep_ids()
             self._sign(embedder)
             copied = self._copy_rows(still, f"copy of store {name}")
@@ -115,8 +115,8 @@ class CopyRun:
         names = {key.grant.name for key in coming.values() if key.revoked_at is None}
         for key, digest in self.target.keys.carried():
             if digest not in coming and key.revoked_at is None and key.grant.name in names:
-                hint = "Revoke one of the two. Nothing was changed."
-                raise Conflict(f"The stores have different keys named {key.grant.name!r}.", hint)
+                hint = "Nothing was changed. Revoke one of the two with `cofio keys revoke`, then copy again."
+                raise Conflict(f"The source and the target store have different keys named {key.grant.name!r}.", hint)
 
     def _become(self, name: str) -> None:
         """Take the source's name, unless an earlier copy did. Raise Conflict if the target is not a copy of it."""
@@ -232,8 +232,8 @@ class CopyRun:
         try:
             done = self.target.apply(decisions, vectors, by=self.by, why=why, part_of=self.first, knowledge=knowledge)
         except Conflict as error:
-            hint = "Run it again when none does: it resumes."
-            raise Conflict("Another process writes to the target store.", hint) from error
+            hint = "Stop that process, then copy again: the copy continues from here."
+            raise Conflict("Another process changed the target store during the copy.", hint) from error
         self.first = self.first or done.id
 
     def _find_change(self, memory_id: int) -> int:
@@ -256,7 +256,7 @@ class CopyRun:
             message += (
                 f"the source has {expected.count:,}, {expected.rows:,}, {expected.episodes:,} and {expected.digest}."
             )
-            hint = "The copy may have been used meanwhile. Run it again: differences are copied again."
+            hint = "Another process may have changed the copy. Copy again: only the differences are copied."
             raise Conflict(message, hint)
 
 

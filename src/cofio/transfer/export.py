@@ -39,7 +39,10 @@ def export_lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
         header.update(memories=count, last_id=last, **({"knowledge": row_count} if row_count else {}))
         if vectors:
             if store.stats()["embedder"] != embedder:
-                raise Conflict("The store is being re-embedded.", "Export when that has finished, or without vectors.")
+                raise Conflict(
+                    "The store is being re-embedded.",
+                    "Export when `cofio reembed` has finished, or export without vectors.",
+                )
             header.update({"embedder": embedder} if count else {})
         yield _to_line(header)
         after = 0
@@ -69,7 +72,9 @@ def write(lines: Iterable[str], path: Path, *, force: bool = False) -> int:
         _refuse_if_there(path, force)
         half.replace(path)
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}.", "Name another file.") from error
+        raise InvalidInput(
+            f"{path} cannot be written: {error.strerror}.", "Check its permissions, or name another file."
+        ) from error
     finally:
         half.unlink(missing_ok=True)
     return written
@@ -77,9 +82,9 @@ def write(lines: Iterable[str], path: Path, *, force: bool = False) -> int:
 
 def _refuse_if_there(path: Path, force: bool) -> None:
     if path.is_dir():
-        raise InvalidInput(f"{path} is a folder.", "Name a file.")
+        raise InvalidInput(f"{path} is a folder.", "Name a file to export to.")
     if path.exists() and not path.is_file():
-        raise InvalidInput(f"{path} is not a regular file.", "Name another, or - for the standard output.")
+        raise InvalidInput(f"{path} is not a regular file.", "Name another file, or - for the standard output.")
     if path.exists() and not force:
         raise InvalidInput(f"{path} exists already.", "Name another file, or give --force to replace it.")
 

@@ -70,7 +70,7 @@ class IdMapping:
         """Return the memory as it is to be stored."""
         here = self._id_here(memory.id)
         if here is None:
-            raise Conflict("The file was changed while it was read.", "Import it again: nothing is imported twice.")
+            raise Conflict("The file was changed while it was imported.", "Import it again: nothing is imported twice.")
         origin = memory.origin if here == memory.id and self._same else self._make_name(memory)
         before, after = self._translate_link(memory.supersedes), self._translate_link(memory.superseded_by)
         placed = replace(memory, id=here, origin=origin, supersedes=before, superseded_by=after)

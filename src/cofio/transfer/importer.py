@@ -90,7 +90,9 @@ class ImportRun:
     def lines(self, lines: Iterable[str | bytes]) -> ImportResult:
         """Import an export, or lines of plain facts. Lines are read twice, so an iterator is not enough."""
         if iter(lines) is lines:
-            raise InvalidInput("The lines can be read only once.", "Give a list or a JsonlFile.")
+            raise InvalidInput(
+                "The lines are given as an iterator, which can be read only once.", "Give a list or a JsonlFile."
+            )
         first = next(objects(lines), None)
         if isinstance(first, BadRecord):
             raise first  # the format of the other lines is unknown then
@@ -122,7 +124,7 @@ class ImportRun:
         carrying = self.store.snapshots
         if not header.store:  # the export of an empty store
             if next(islice(objects(lines), 1, None), None) is not None:
-                raise BadRecord(1, "It has no store name.")
+                raise BadRecord(1, "The header of the export lacks the field store.")
             return
         same = header.store == carrying.identity()
         if not same and not carrying.reserve(0) and not any(self.store.domain.counts().values()):

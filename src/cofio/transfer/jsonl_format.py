@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.domain_knowledge import Knowledge
 from cofio.models.maintenance import ExportedMemory
-from cofio.models.memory import MAX_LABEL, MAX_TEXT, Anchor, Fact, Memory, Occurrence, check_int, check_text, to_utc_iso
+from cofio.models.memory import (
+    MAX_LABEL,
+    MAX_TEXT,
+    Anchor,
+    Fact,
+    Memory,
+    Occurrence,
+    check_int,
+    check_text,
+    json_type,
+    to_utc_iso,
+)
 from cofio.stores.snapshot_export import as_vector
 from cofio.transfer import knowledge
 from cofio.transfer.export import VERSION
@@ -104,11 +115,11 @@ def objects(lines: Iterable[str | bytes]) -> Iterator[NumberedRecord | BadRecord
         try:
             text = line if isinstance(line, str) else line.decode("utf-8-sig" if number == 1 else "utf-8")
             if len(line) > MAX_LINE:
-                raise InvalidInput(f"It is longer than {MAX_LINE:,} bytes.")
+                raise InvalidInput(f"The line is longer than {MAX_LINE:,} bytes.")
             if text.strip():
                 yield NumberedRecord(number, _parse_object(text))
         except UnicodeDecodeError:
-            yield BadRecord(number, "It is not UTF-8.")
+            yield BadRecord(number, "The line is not UTF-8.")
         except InvalidInput as error:
             yield BadRecord(number, error.message)
 
@@ -118,10 +129,10 @@ def _parse_object(text: str) -> Mapping[str, Any]:
         plain = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         cut = not text.endswith("\n")
-        problem = "The file ends in the middle of the line." if cut else "It is not JSON."
+        problem = "The file ends in the middle of the line." if cut else "The line is not JSON."
         raise InvalidInput(problem) from error
     if not isinstance(plain, dict):
-        raise InvalidInput("It is JSON, but not an object.")
+        raise InvalidInput("The line is JSON, but not an object.")
     return plain
 
 
@@ -136,15 +147,15 @@ def header_of(first: NumberedRecord) -> ExportHeader | None:
         return None
     try:
         if plain["cofio"] != "export":
-            raise InvalidInput(f"It is a cofio file of kind {plain['cofio']!r}, not an export.")
+            raise InvalidInput(f"The file is a cofio file of kind {plain['cofio']!r}, not an export.")
         if check_int(plain.get("version"), "version", least=1) > VERSION:
             raise InvalidInput(
-                f"It was written by a newer cofio (version {plain['version']}, known {VERSION}): upgrade cofio."
+                f"The file was written by a newer cofio (version {plain['version']}, known {VERSION}): upgrade cofio."
             )
         store = check_text(plain.get("store", ""), "store", 200)
         memories, rows = (check_int(plain.get(name, 0), name, least=0) for name in ("memories", "knowledge"))
         if (memories or rows) and not store:
-            raise InvalidInput("It has no store name.")
+            raise InvalidInput("The header of the export lacks the field store.")
         return ExportHeader(store, memories, check_text(plain.get("embedder") or "", "embedder", MAX_LABEL), rows)
     except InvalidInput as error:
         raise BadRecord(first.number, error.message) from error
@@ -192,7 +203,7 @@ def _decode_vector(encoded: Any) -> bytes | None:
     try:
         blob = b64decode(encoded, validate=True)
     except (TypeError, ValueError) as error:
-        raise InvalidInput("The vector is not base64.") from error
+        raise InvalidInput("The field vector is not base64.") from error
     as_vector(blob)
     return blob
 
@@ -200,11 +211,11 @@ def _decode_vector(encoded: Any) -> bytes | None:
 def _to_memory(plain: Mapping[str, Any]) -> Memory:
     for name in ("id", "text", "created_at", "updated_at"):
         if plain.get(name) in (None, ""):
-            raise InvalidInput(f"It has no {name}.")
+            raise InvalidInput(f"The field {name} is missing.")
     fact = _to_fact({name: plain[name] for name in _FACT if name in plain})
     pinned = plain.get("pinned", False)
     if not isinstance(pinned, bool):
-        raise InvalidInput(f"pinned is {pinned!r}.")
+        raise InvalidInput(f"pinned must be true or false, not {pinned!r}.")
     previous = plain.get("previous_text")
     return Memory(
         id=_check_id(plain["id"], "id"),
@@ -231,7 +242,7 @@ def plain_fact(line: NumberedRecord, file: str) -> Fact:
     own = values.pop("id", None)
     try:
         if not values.get("text"):
-            raise InvalidInput("It has no text.")
+            raise InvalidInput("The field text is missing.")
         unknown = sorted(values.keys() - set(_FACT))
         if unknown:
             raise InvalidInput(
@@ -274,7 +285,7 @@ def _check_texts(plain: Any, names: tuple[str, ...], noun: str) -> dict[str, str
 def _get_list(plain: Mapping[str, Any], name: str) -> list[Any]:
     value = plain.get(name, [])
     if not isinstance(value, list):
-        raise InvalidInput(f"{name} is not a list.")
+        raise InvalidInput(f"The field {name} must be a list, not {json_type(value)}.")
     return value
 
 

@@ -31,8 +31,10 @@ def row(fields: Mapping[str, Any]) -> Knowledge:
     """Return the row that `plain` wrote. Raise InvalidInput if it is invalid."""
     for name in ("id", "created_at", "updated_at"):
         if fields.get(name) in (None, ""):
-            raise InvalidInput(f"It has no {name}.")
+            raise InvalidInput(f"The field {name} is missing.")
     try:
         return row_from_dict(fields[KIND], fields)
     except TypeError as error:
-        raise InvalidInput(f"It is not a row of {fields[KIND]}: a field is missing or has the wrong type.") from error
+        raise InvalidInput(
+            f"The line is not a row of {fields[KIND]}: a field is missing or has the wrong type."
+        ) from error

@@ -83,19 +83,23 @@ def check(file: Path, store: Path) -> None:
     if not file.is_file():
         raise NotFound(f"There is no file {file}.", "`cofio backup --list` lists the backups.")
     if store.exists() and file.samefile(store):
-        raise InvalidInput(f"{file} is the store itself.", "Name a backup.")
+        raise InvalidInput(
+            f"{file} is the store itself, not a backup of it.", "`cofio backup --list` lists the backups."
+        )
     with translated(file), open_connection(file, "ro") as connection:
         _refuse_strangers(connection, file)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > _NEWEST:
-            hint = "Upgrade cofio (pip install --upgrade cofio)."
+            hint = "Upgrade cofio (pip install --upgrade cofio), then restore again."
             raise StoreTooNew(f"{file} was written by a newer cofio (schema {version}, known {_NEWEST}).", hint)
         refuse_damaged(connection, file, "integrity_check")
 
 
 def _refuse_strangers(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise InvalidInput(f"{path} is an SQLite file, but not a cofio store.", "Name another file.")
+        raise InvalidInput(
+            f"{path} is an SQLite file, but not a cofio store.", "Name a backup; `cofio backup --list` lists them."
+        )
 
 
 def _overwrite(
@@ -162,9 +166,15 @@ def _guard_progress(
 
     def report(status: int, remaining: int, total: int) -> None:
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > deadline:
-            raise StoreBusy("The store is locked by another writer.", "Nothing was changed. Try again in a moment.")
+            raise StoreBusy(
+                "The store is locked by another program that writes to it.",
+                "The restore was not carried out. Stop that program, then restore again.",
+            )
         if remaining and watcher.execute("PRAGMA data_version").fetchone()[0] != version:
-            raise Conflict("The store was changed while it was backed up.", "Nothing was changed. Restore again.")
+            raise Conflict(
+                "Another program changed the store while the restore ran.",
+                "The restore was not carried out. Stop programs that write to the store, then restore again.",
+            )
         if progress:
             progress(total - remaining, total)
 

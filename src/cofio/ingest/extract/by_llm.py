@@ -102,7 +102,9 @@ def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_
     if not spoken:
         return LLMExtraction(found=((),) * len(exchanges))
     if len(spoken) > 1 and not _fits(llm, spoken, background):
-        raise TooLarge(f"{len(spoken)} turns are too long for one call.", "They are processed in two halves.")
+        raise TooLarge(
+            f"{len(spoken)} turns are too long for one call of the language model.", "They are processed in two calls."
+        )
     reply = _parse_reply(_call_model(llm, spoken, background), spoken)
     by_exchange = iter(reply.found)
     return replace(reply, found=tuple(next(by_exchange) if exchange in spoken else () for exchange in exchanges))

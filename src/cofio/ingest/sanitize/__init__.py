@@ -60,7 +60,7 @@ def _redact_labels(about: Mapping[str, Any]) -> dict[str, Any]:
     """
     unknown = sorted(set(about) - set(_FIELDS))
     if unknown:
-        raise InvalidInput(f"{', '.join(unknown)}: no such field.", f"The fields are: {', '.join(_FIELDS)}.")
+        raise InvalidInput(f"An exchange has no field {', '.join(unknown)}.", f"Fields: {', '.join(_FIELDS)}.")
     return {name: _redact_label(value) if name in _LABELS else value for name, value in about.items()}
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput
 from cofio.models.exchange import Message
+from cofio.models.memory import json_type
 from cofio.text import lazy_re
 
 
@@ -32,10 +33,10 @@ def read_messages(messages: str | Sequence[Mapping[str, Any]], *, speaker: str =
     if isinstance(messages, str):
         return _split_conversation(messages, speaker)
     if not isinstance(messages, list | tuple):
-        raise InvalidInput(f"messages is {type(messages).__name__}.", _HINT)
+        raise InvalidInput(f"messages must be a list of messages or a text, not {json_type(messages)}.", _HINT)
     raw_messages = [part for item in messages for part in _read_item(item)]
     if messages and not raw_messages and not any(map(_is_message, messages)):
-        raise InvalidInput("messages is empty.", _HINT)
+        raise InvalidInput("messages contains no message.", _HINT)
     return raw_messages
 
 

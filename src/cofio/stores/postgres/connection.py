@@ -180,7 +180,7 @@ def _refuse_unreadable(address: str, where: str) -> None:
             "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %2F for /, %40 for @ and so on in the password. "
             "After a ?, only tenant and PostgreSQL's own parameters, such as sslmode, are allowed."
         )
-        raise Misconfigured(f"{where} is not a valid address.", hint)
+        raise Misconfigured(f"{where} is not a valid PostgreSQL address.", hint)
 
 
 def prepare(address: str) -> None:
@@ -219,7 +219,10 @@ def _read_version(connection: psycopg.Connection[Any]) -> int:
 def _refuse_old(connection: psycopg.Connection[Any]) -> None:
     if connection.info.server_version < _OLDEST_SERVER:
         major = connection.info.server_version // 10_000
-        raise Misconfigured(f"The server is PostgreSQL {major}.", "cofio needs PostgreSQL 15 or newer.")
+        raise Misconfigured(
+            f"The server runs PostgreSQL {major}, which is too old.",
+            "Upgrade the server: cofio needs PostgreSQL 15 or newer.",
+        )
 
 
 def _make_extension(connection: psycopg.Connection[Any]) -> None:
@@ -227,11 +230,11 @@ def _make_extension(connection: psycopg.Connection[Any]) -> None:
     try:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege) as error:
-        raise Misconfigured("The database has no pgvector.", hint) from error
+        raise Misconfigured("The database lacks the extension pgvector.", hint) from error
     row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
     version = tuple(int(part) for part in str(row[0]).split(".")[:2]) if row else (0, 0)
     if version < _OLDEST_VECTOR:
-        raise Misconfigured(f"The database has pgvector {'.'.join(map(str, version))}.", hint)
+        raise Misconfigured(f"The database has pgvector {'.'.join(map(str, version))}, which is too old.", hint)
 
 
 def _ways(address: str) -> dict[str, Any]:
@@ -288,14 +291,14 @@ _TRANSLATIONS: tuple[tuple[tuple[type[psycopg.Error], ...], type[StoreError], st
         (errors.ReadOnlySqlTransaction,),
         StoreError,
         "{where} cannot be written.",
-        f"{_UNCHANGED} The server is a standby.",
+        f"{_UNCHANGED} The server is a read-only standby; set COFIO_STORE to the primary server.",
     ),
     ((errors.DataCorrupted, errors.IndexCorrupted), StoreCorrupt, "{where} is damaged.", "Restore a backup."),
     (
         (errors.InsufficientPrivilege,),
         StoreError,
-        "The user may not use {where}.",
-        "Make it the owner of the database, or grant it access to the tables.",
+        "The database user has no permission for the tables of {where}.",
+        "Make the user the owner of the database, or grant it access to the tables.",
     ),
     (
         (psycopg.OperationalError,),
@@ -311,4 +314,6 @@ def _translate(error: psycopg.Error, where: str) -> StoreError:
     for kinds, error_class, message, hint in _TRANSLATIONS:
         if isinstance(error, kinds):
             return error_class(message.format(where=where, said=text), hint)
-    return StoreError(f"{where} could not be used: {text}.", "If it persists, restore a backup.")
+    return StoreError(
+        f"The database {where} reported an error: {text}.", "Try again; if the error persists, restore a backup."
+    )

@@ -84,7 +84,9 @@ class PostgresStore(SqlStore):
         try:
             self._nearest.keep_index(self._server, dimension)
         except StoreError as error:
-            _log.warning("Index refresh after commit failed: %s", error)
+            _log.warning(
+                "The change was stored, but the search index could not be updated; the next search retries: %s", error
+            )
 
     def _state(self, rows: TenantQueries) -> TenantState:
         """Return the state of the store. Raise EmbedderMismatch after a re-embedding by another process."""

@@ -102,7 +102,7 @@ class VectorSearch:
             rows.run("one_at_a_time")
             rows.run(f"{self._prefix}make_nearness", dimension=str(dimension))
         self._indexed.add(dimension)
-        _log.info("Built the index of %d-dimensional vectors", dimension)
+        _log.info("Built the search index of vectors with %d dimensions", dimension)
 
     def drop_index(self, rows: TenantQueries, dimension: int) -> None:
         """Drop the index of a dimension if no tenant has vectors of it any more: a new build gives a better one."""

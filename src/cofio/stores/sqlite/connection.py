@@ -135,7 +135,9 @@ class StoreFile:
     def _turn(self, patience: float) -> Iterator[None]:
         """Hold the process's write lock, and wait as long for locks of other processes."""
         if not self._lock.acquire(timeout=patience):
-            raise StoreBusy(f"{self.path} is locked by another writer.", f"{_UNCHANGED} Try again in a moment.")
+            raise StoreBusy(
+                f"{self.path} is locked by another program that writes to it.", f"{_UNCHANGED} Try again in a moment."
+            )
         try:
             self._writer.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
             yield
@@ -196,7 +198,9 @@ class StoreFile:
         finally:
             self._writer.execute("COMMIT")
         if owner != APPLICATION_ID and not empty:
-            raise StoreCorrupt(f"{self.path} is an SQLite file, but not a cofio store.", "Name another file.")
+            raise StoreCorrupt(
+                f"{self.path} is an SQLite file, but not a cofio store.", "Set COFIO_STORE or --store to another file."
+            )
         if version > _NEWEST:
             hint = "Upgrade cofio (pip install --upgrade cofio); the file was left as it is."
             raise StoreTooNew(f"{self.path} was written by a newer cofio (schema {version}, known {_NEWEST}).", hint)
@@ -255,13 +259,20 @@ def _translate(error: sqlite3.Error, path: Path) -> StoreError:
     for sign, kind, message, hint in _TRANSLATIONS:
         if sign in text:
             return kind(message.format(path=path), hint)
-    return StoreError(f"{path} could not be used: {text}.", "If it persists, restore a backup.")
+    return StoreError(
+        f"SQLite reported an error for {path}: {text}.", "Try again; if the error persists, restore a backup."
+    )
 
 
 _CHECK = "Check the path and its permissions: a store must be writable even for reading."
 _UNCHANGED = "Nothing was changed."
 _TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
-    ("locked", StoreBusy, "{path} is locked by another writer.", f"{_UNCHANGED} Try again in a moment."),
+    (
+        "locked",
+        StoreBusy,
+        "{path} is locked by another program that writes to it.",
+        f"{_UNCHANGED} Try again in a moment.",
+    ),
     ("full", StoreError, "The disk that holds {path} is full.", f"{_UNCHANGED} Free some space and try again."),
     (
         "readonly",
@@ -274,7 +285,7 @@ _TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
         "disk image is malformed",
         StoreCorrupt,
         "{path} is damaged.",
-        "Restore a backup; sqlite3's .recover may save what is left.",
+        "Restore a backup with `cofio restore`; without one, the command .recover of sqlite3 may save some data.",
     ),
     ("vtable constructor failed", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
     ("corrupt", StoreCorrupt, "{path} is damaged.", "Restore a backup."),

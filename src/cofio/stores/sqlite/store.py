@@ -65,7 +65,9 @@ class SqliteStore(SqlStore):
             if self._unwiped:
                 self._unwiped = not self._file.empty_log()
         except StoreError as error:
-            _log.warning("Index refresh after commit failed: %s", error)
+            _log.warning(
+                "The change was stored, but the search index could not be updated; the next search retries: %s", error
+            )
 
     def _wipe(self) -> None:
         """Truncate the write-ahead log, now or after a later write, because it may hold erased words."""

@@ -42,4 +42,4 @@ def sniff(path: Path) -> str:
         if reader.fits(path):
             return reader.name
     formats = "; ".join(f"{reader.says} ({reader.name})" for reader in READERS.values())
-    raise InvalidInput(f"{path} has no known format.", f"Known formats: {formats}.")
+    raise InvalidInput(f"{path} has none of the known formats.", f"Known formats: {formats}.")

@@ -64,7 +64,7 @@ def to_fact(
     """Return the fact of a foreign entry, with the origin `tool/name`; or the reason why it is skipped."""
     origin = _make_origin(f"{tool}/{name}")
     if not isinstance(text, str) or not text.strip():
-        return SkippedEntry("It has no text.", origin)
+        return SkippedEntry("The entry has no text.", origin)
     stored_text, extra = _cut_text(make_storable(text))
     metadata = {**(notes or {}), **extra}
     at = to_iso_time(created_at)

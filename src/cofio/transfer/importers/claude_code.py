@@ -38,7 +38,10 @@ _KIND_OF = {
 def _read(path: Path) -> Iterator[Found]:
     memories = _find_folders(check_exists(path, "~/.claude, ~/.claude/projects or one project's memory"))
     if not memories:
-        raise InvalidInput(f"{path} contains no memory of Claude Code.", "Give a folder `memory` with a MEMORY.md.")
+        raise InvalidInput(
+            f"{path} contains no memory of Claude Code.",
+            "Give a folder named `memory` that contains MEMORY.md, or a folder above such ones.",
+        )
     for memory in memories:
         project = _find_project(memory.parent)
         for page in markdown_folder.pages(memory):

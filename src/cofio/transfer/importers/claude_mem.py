@@ -159,7 +159,9 @@ def _find_tables(db: sqlite3.Connection, path: Path) -> dict[str, list[str]]:
     """Return the tables that hold memories, with the wanted columns that each has."""
     shapes = _select_tables(sqlite_reader.tables(db))
     if not shapes:
-        hint = "One has a table `observations` or, in old versions, `memories` with a column archive_basename."
+        hint = (
+            "Such a database has a table `observations` or, in old versions, `memories` with a column archive_basename."
+        )
         raise InvalidInput(f"{path} is not a database of claude-mem.", hint)
     return shapes
 

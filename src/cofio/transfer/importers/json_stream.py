@@ -26,7 +26,7 @@ def entries(path: Path, lists: Collection[str]) -> Iterator[Any]:
             yield from _SlidingWindow(file, path).documents(lists)
     except OSError as error:
         raise InvalidInput(
-            f"{path} cannot be read: {error.strerror}.", "Give a JSON file that you may read."
+            f"{path} cannot be read: {error.strerror}.", "Check the path and its permissions."
         ) from error
 
 
@@ -44,7 +44,7 @@ class _SlidingWindow:
             elif head == "{":
                 yield from self._members(lists)
             else:
-                self._wrong("neither a list nor an object")
+                self._wrong("the top level is neither a list nor an object")
 
     def _elements(self) -> Iterator[Any]:
         """Yield the values of a list, up to its closing bracket."""
@@ -85,18 +85,18 @@ class _SlidingWindow:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except RecursionError:
-                self._wrong("nested too deeply")
+                self._wrong("a value is nested too deeply")
             except json.JSONDecodeError as error:
                 if self._ended:
                     self._wrong(error.msg)
             except ValueError:  # a number of thousands of digits
-                self._wrong("number too long")
+                self._wrong("a number is too long")
             else:
                 if end < len(self._text) or self._ended:  # a number could continue
                     self._at = end
                     return value
             if len(self._text) - self._at > BIGGEST:
-                self._wrong(f"entry longer than {BIGGEST >> 20} million characters")
+                self._wrong(f"an entry is longer than {BIGGEST >> 20} million characters")
             self._read(more)
             more *= 2
 
@@ -111,7 +111,7 @@ class _SlidingWindow:
 
     def _take(self, mark: str) -> None:
         if self._next() != mark:
-            self._wrong(f"missing {mark!r}")
+            self._wrong(f"{mark!r} is missing")
         self._at += 1
 
     def _read(self, length: int) -> None:
@@ -120,5 +120,5 @@ class _SlidingWindow:
 
     def _wrong(self, problem: str) -> None:
         near = self._text[self._at : self._at + 40]
-        hint = "Give the JSON as the tool wrote it."
+        hint = "Give the unchanged JSON file that the tool wrote."
         raise InvalidInput(f"{self._path} cannot be parsed: {problem}, near {near!r}.", hint)

@@ -43,15 +43,19 @@ def read_page(page: Path) -> str | SkippedEntry:
     try:
         about = page.lstat()
         if not stat.S_ISREG(about.st_mode):
-            return SkippedEntry("It is not a regular file.", str(page))
+            return SkippedEntry("The file is not a regular file.", str(page))
         if about.st_size > BIGGEST:
-            return SkippedEntry(f"It is larger than {BIGGEST >> 20} MB.", str(page))
+            return SkippedEntry(f"The file is larger than {BIGGEST >> 20} MB.", str(page))
         raw = page.read_bytes()
     except OSError as error:
-        return SkippedEntry(f"It cannot be read: {error.strerror}.", str(page))
+        return SkippedEntry(f"The file cannot be read: {error.strerror}.", str(page))
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return raw.decode("utf-16", "replace")
-    return SkippedEntry("It is not a text file.", str(page)) if b"\x00" in raw else raw.decode("utf-8-sig", "replace")
+    return (
+        SkippedEntry("The file is not a text file.", str(page))
+        if b"\x00" in raw
+        else raw.decode("utf-8-sig", "replace")
+    )
 
 
 def name_chunks(page_chunks: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
@@ -132,7 +136,9 @@ def _fits(path: Path) -> bool:
 
 def _read_checked(path: Path) -> Iterator[Found]:
     if path.is_dir() and not _fits(path):
-        raise InvalidInput(f"{path} contains no Markdown.", f"Files that end in {', '.join(ENDINGS)} are read.")
+        raise InvalidInput(
+            f"{path} contains no Markdown file.", f"Give a folder with files that end in {' or '.join(ENDINGS)}."
+        )
     yield from _read(path)
 
 

@@ -85,7 +85,7 @@ def _get_text(metadata: dict[str, Any], name: str) -> str:
 def _get_columns(db: sqlite3.Connection, file: Path) -> list[str]:
     columns = sqlite_reader.tables(db).get("memories", [])
     if not set(columns) >= _NEEDED:
-        hint = "One has a table `memories` with the columns content_hash and content."
+        hint = "Such a database has a table `memories` with the columns content_hash and content."
         raise InvalidInput(f"{file} is not a database of mcp-memory-service.", hint)
     return columns
 

@@ -45,7 +45,7 @@ _KIND_OF = {"user_preferences": "preference", "preferences": "preference", "tech
 def _read_json(path: Path) -> Iterator[Found]:
     for number, entry in enumerate(entries(check_exists(path, "a JSON export of mem0"), _LISTS), 1):
         if not isinstance(entry, dict):
-            yield SkippedEntry("It is not an object.", f"mem0/entry {number}")
+            yield SkippedEntry("The entry is not a JSON object.", f"mem0/entry {number}")
         elif not _is_hidden(entry):
             yield _make_fact(str(entry.get("id") or f"entry {_hash_entry(entry)}"), entry)
 
@@ -116,11 +116,15 @@ JSON = Importer(
 def _read_qdrant(path: Path) -> Iterator[Found]:
     files = _find_collections(check_exists(path, "a Qdrant folder of mem0"))
     if not files:
-        raise InvalidInput(f"{path} is not a local Qdrant folder.", "One contains collection/NAME/storage.sqlite.")
+        raise InvalidInput(
+            f"{path} is not a local Qdrant folder.", "Give a folder that contains collection/NAME/storage.sqlite."
+        )
     for file in files:
         with sqlite_reader.opened(file) as db:
             if "point" not in sqlite_reader.tables(db).get("points", ()):
-                raise InvalidInput(f"{file} has no table of points.", "Give a folder that qdrant-client wrote.")
+                raise InvalidInput(
+                    f"{file} has no table `points` with a column `point`.", "Give a folder that qdrant-client wrote."
+                )
             for row in sqlite_reader.rows(db, "points", ("id", "point")):
                 entry = _read_point(f"{file.parent.name}/row {row['at_row']}", row["point"])
                 if entry is not None:
@@ -130,7 +134,7 @@ def _read_qdrant(path: Path) -> Iterator[Found]:
 def _read_point(where: str, blob: Any) -> Found | None:
     """Return the fact of a point; None if it is not a memory: mem0 stores entities and markers as points too."""
     if not isinstance(blob, bytes):
-        return SkippedEntry("It is not a point, or too large.", f"mem0/{where}")
+        return SkippedEntry("The entry is not a Qdrant point, or is too large.", f"mem0/{where}")
     try:
         point = state_of(blob)
     except BadPickle as error:

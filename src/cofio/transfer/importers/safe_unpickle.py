@@ -46,10 +46,14 @@ class _RestrictedUnpickler(pickle._Unpickler):
             return type(name, (_UnpickledState,), {})  # a new class each time, so that none can be modified
         if (module, name) in _VALUES:
             return _VALUES[module, name]
-        raise pickle.UnpicklingError(f"It names {module}.{name}, which no point needs; nothing was executed.")
+        raise pickle.UnpicklingError(
+            f"The data of the Qdrant point names {module}.{name}, which no point needs; nothing was executed."
+        )
 
     def get_extension(self, code: int) -> Any:
-        raise pickle.UnpicklingError(f"It uses the extension {code}, which no point needs.")
+        raise pickle.UnpicklingError(
+            f"The data of the Qdrant point uses the pickle extension {code}, which no point needs."
+        )
 
 
 def state_of(blob: bytes) -> dict[str, Any]:
@@ -57,9 +61,9 @@ def state_of(blob: bytes) -> dict[str, Any]:
     try:
         unpickled = _RestrictedUnpickler(io.BytesIO(blob)).load()
     except _BAD as error:
-        raise BadPickle(str(error)[:200] or "The pickle is damaged.") from error
+        raise BadPickle(str(error)[:200] or "The data of the Qdrant point is damaged.") from error
     state = getattr(unpickled, "state", None)
     values = state.get("__dict__") if isinstance(state, dict) else None  # the layout of pydantic 1 and 2
     if not isinstance(values, dict):
-        raise BadPickle("It contains no point.")
+        raise BadPickle("The data contains no Qdrant point.")
     return values

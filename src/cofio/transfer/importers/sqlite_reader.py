@@ -36,7 +36,7 @@ def is_database(path: Path) -> bool:
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection for reading; errors are translated into InvalidInput."""
     if not is_database(path):
-        hint = "Give the tool's own database file. An encrypted one has to be decrypted first."
+        hint = "Give the tool's own database file. Decrypt an encrypted database first."
         raise InvalidInput(f"{path} is not an SQLite database.", hint)
     with tempfile.TemporaryDirectory(prefix="cofio-import-") as folder, _translate_errors(path):
         changing = any(_get_size(_sibling(path, ending)) for ending in ("-wal", "-journal"))
@@ -109,7 +109,10 @@ def _translate_errors(path: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
             raise InvalidInput(f"{path} is locked.", "Stop the tool that writes to it, then try again.") from error
-        raise InvalidInput(f"{path} cannot be read: {error}.", "It may be damaged, or of another version.") from error
+        raise InvalidInput(
+            f"{path} cannot be read: {error}.",
+            "The database may be damaged, or be written by another version of the tool.",
+        ) from error
     except sqlite3.DatabaseError as error:
         hint = "It is damaged, or encrypted; give a copy that the tool itself can open."
         raise InvalidInput(f"{path} cannot be read: {error}.", hint) from error
