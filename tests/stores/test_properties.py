@@ -60,7 +60,9 @@ class HistoryMachine(RuleBasedStateMachine):
         self.open.append(result.id)
         return [change.memory_id for change in result.changes if change.action in ("add", "update")]
 
-    @rule(target=ids, texts=st.lists(TEXTS, min_size=1, max_size=3), known=st.booleans(), again=st.integers(0, 2))
+    @rule(
+        target=ids, texts=st.lists(TEXTS, min_size=1, max_size=3), unless_known=st.booleans(), repeats=st.integers(0, 2)
+    )
     def add(self, texts: list[str], unless_known: bool, repeats: int) -> Any:
         sightings = tuple(Occurrence("a", str(index)) for index in range(repeats))
         return multiple(
