@@ -213,7 +213,7 @@ def test_help_names_all_import_formats() -> None:
 def test_special_files_are_rejected(cofio: InProcessCli, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert "neither a file" in cofio("import", str(pipe)).stderr
+    assert "not a regular file or a folder" in cofio("import", str(pipe)).stderr
     assert "not a regular file" in cofio("export", str(pipe), "--force").stderr
     assert pipe.is_fifo()
     target, link = tmp_path / "target.jsonl", tmp_path / "link.jsonl"
