@@ -168,7 +168,7 @@ def test_unusable_setting_is_rejected(tmp_path: Path, env: dict[str, str]) -> No
 
 
 def test_in_memory_store_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="forgets"):
+    with pytest.raises(Misconfigured, match="is lost"):
         assert Settings.load({"home": tmp_path, "store": "sqlite:///:memory:"}, {}).store_path
 
 

@@ -181,7 +181,7 @@ def test_thread_continues_after_errors(
     scheduler.stop()
     assert set(scripted_keeper.threads) == {"cofio-scheduler"}
     assert "The store is held." in caplog.text
-    assert "unexpected error in prune" in caplog.text
+    assert "unexpected error in the scheduled prune" in caplog.text
     count = len(scripted_keeper.threads)
     time.sleep(0.1)
     assert len(scripted_keeper.threads) == count
