@@ -206,7 +206,7 @@ def test_purge_removes_the_text_from_the_history(keeper: Keeper, knowledge: Know
     [
         ("thresholds", {"source": "AAPL", "metric": "volume", "value": 1}, "lacks direction"),
         ("thresholds", {"id": "t1", "value": 5}, "lacks"),
-        ("patterns", {"pattern": "x", "colour": "red"}, "no colour"),
+        ("patterns", {"pattern": "x", "colour": "red"}, "no field colour"),
         ("patterns", {"pattern": "x", "confidence": 1.5}, "confidence is 1.5"),
         ("patterns", {"pattern": "x", "confirmed": 3}, "confirmed cannot be set"),
         ("patterns", {"pattern": "x", "prior": 0.3}, "prior cannot be set"),
