@@ -313,7 +313,7 @@ def test_missing_field_is_an_invalid_line() -> None:
     put(one, threshold())
     plain = json.loads(export_lines(one)[1])
     del plain["metric"]
-    with pytest.raises(InvalidInput, match="Line 2: It is not a row of thresholds"):
+    with pytest.raises(InvalidInput, match="Line 2: The line is not a row of thresholds"):
         import_exported(two, [export_lines(one)[0], json.dumps(plain) + "\n"])
 
 
