@@ -202,7 +202,7 @@ def _make_metered_llm(settings: Settings, store: Store, limits: Limits) -> tuple
     try:
         llm = make_llm(settings)
     except Misconfigured as error:
-        _log.warning("extraction is off: %s", error)
+        _log.warning("extraction by a language model is off: %s", error)
         return None, str(error)
     if llm is None:
         return None, ""

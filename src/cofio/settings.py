@@ -90,7 +90,7 @@ class Settings:
         0.90, "COFIO_DEDUP_THRESHOLD", "Minimum cosine similarity at which a fact may be a duplicate of a memory."
     )
     novelty_threshold: float = _setting(
-        0.88, "COFIO_NOVELTY_THRESHOLD", "Minimum cosine similarity at which is-novel may call a fact known."
+        0.88, "COFIO_NOVELTY_THRESHOLD", "Minimum cosine similarity at which the novelty check may call a fact known."
     )
     extract_provider: str = _setting(
         "", "EXTRACT_PROVIDER",
@@ -99,14 +99,15 @@ class Settings:
         "COFIO_EXTRACT_PROVIDER",
     )  # fmt: skip
     extract_model: str = _setting(
-        "", "EXTRACT_MODEL", "Model of the provider, if not its default.", "COFIO_EXTRACT_MODEL"
+        "", "EXTRACT_MODEL", "Language model to use, if not the provider's default.", "COFIO_EXTRACT_MODEL"
     )
     extract_url: str = _setting(
-        "", "EXTRACT_URL", "Base URL for the provider, such as that of an OpenAI-compatible server.",
+        "", "EXTRACT_URL", "Base URL of the language model's provider, such as an OpenAI-compatible server.",
         "COFIO_EXTRACT_URL",
     )  # fmt: skip
     extract_key: str = _setting(
-        "", "COFIO_EXTRACT_KEY", "API key of the provider. Default: anthropic_key, or openai_key for OpenAI itself.",
+        "", "COFIO_EXTRACT_KEY",
+        "API key of the language model's provider. Default: anthropic_key, or openai_key for OpenAI itself.",
         secret=True,
     )  # fmt: skip
     anthropic_key: str = _setting("", "ANTHROPIC_API_KEY", "API key for Anthropic.", secret=True)
@@ -125,8 +126,8 @@ class Settings:
     llm_tokens_per_day: int = _setting(
         300_000,
         "COFIO_LLM_TOKENS_PER_DAY",
-        "Maximum tokens of requests and replies per day (UTC); the call that passes the limit is the last. 0 is no "
-        "limit, which is the default for ollama.",
+        "Maximum tokens of language model requests and replies per day (UTC); the call that passes the limit is the "
+        "last. 0 is no limit, which is the default for ollama.",
     )
     llm_reads: str = _setting(
         "all",
@@ -144,18 +145,21 @@ class Settings:
         8, "COFIO_LLM_BATCH_TURNS", "Maximum turns of a session that the language model reads together."
     )
     llm_text_days: int = _setting(
-        7, "COFIO_LLM_TEXT_DAYS", "Days to keep the redacted texts of calls; counts are kept. 0 keeps no text."
+        7,
+        "COFIO_LLM_TEXT_DAYS",
+        "Days to keep the redacted texts of language model calls; counts are kept. 0 keeps no text.",
     )
     chat_upstream_url: str = _setting(
         "", "CHAT_UPSTREAM_URL", "Server that the chat proxy forwards to: base URL of an OpenAI-compatible API.",
         "COFIO_CHAT_UPSTREAM_URL",
     )  # fmt: skip
     chat_upstream_key: str = _setting(
-        "", "CHAT_UPSTREAM_KEY", "API key of that server. Default: openai_key, for OpenAI itself.",
+        "", "CHAT_UPSTREAM_KEY",
+        "API key of the server that the chat proxy forwards to. Default: openai_key, for OpenAI itself.",
         "COFIO_CHAT_UPSTREAM_KEY", secret=True,
     )  # fmt: skip
     chat_upstream_timeout: float = _setting(
-        600.0, "CHAT_UPSTREAM_TIMEOUT", "Seconds that this server may take between two bytes.",
+        600.0, "CHAT_UPSTREAM_TIMEOUT", "Maximum seconds of silence of the server that the chat proxy forwards to.",
         "COFIO_CHAT_UPSTREAM_TIMEOUT",
     )  # fmt: skip
     judge: bool = _setting(
@@ -227,7 +231,11 @@ class Settings:
     audit_days: int = _setting(
         365, "COFIO_AUDIT_DAYS", "Days to keep the audit log of key operations and denied requests."
     )
-    notes: str = _setting("", "COFIO_NOTES", "Folder for flushed notes. Default: the folder notes in the home.")
+    notes: str = _setting(
+        "",
+        "COFIO_NOTES",
+        "Folder for the summaries that `cofio notes flush` writes. Default: the folder notes in the home.",
+    )
     notes_folders: str = _setting(
         "", "COFIO_NOTES_FOLDERS",
         "Folders of Markdown that the service follows, separated by commas: PATH, or NAME=PATH to set the name of the "

@@ -228,6 +228,6 @@ def test_terminated_backfill_stops_its_llm_program(tmp_path: Path, signal_number
     running.send_signal(signal_number)
     _, error = running.communicate(timeout=60)
     assert (running.returncode, "Traceback" in error) == (128 + signal_number, False)
-    assert "run it again to continue" in error
+    assert "run `cofio backfill` again to continue" in error
     for pid in json.loads((program.folder / "started.json").read_text("utf-8"))["pids"]:
         wait_until(lambda pid=pid: not is_alive(pid))  # type: ignore[misc]

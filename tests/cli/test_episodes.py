@@ -35,7 +35,7 @@ def test_search_finds_episodes_on_request(cli_with_episodes: InProcessCli) -> No
 def test_unsupported_options_for_episodes_are_rejected(cli_with_episodes: InProcessCli) -> None:
     result = cli_with_episodes("search", "harbour", "--episodes", "--kind", "policy", "--explain")
     assert result.exit_code == 2
-    assert "explain, kind" in result.stderr
+    assert "--explain, --kind" in result.stderr
 
 
 def test_show_names_the_episode_of_a_memory(cli_with_episodes: InProcessCli) -> None:

@@ -103,7 +103,7 @@ def test_transcript_is_learned_turn_by_turn_once(cofio: InProcessCli, transcript
     assert [turn["turn"] for turn in output["turns"]] == ["u1", "u3"]
     assert len(output["actions"]) == 2
     result = cofio("ingest", str(transcript))
-    assert "2 turns captured before" in result.stderr
+    assert "2 turns skipped: captured before" in result.stderr
     assert result.stdout == ""
     assert cofio.json("inbox")["captured"] == 2
 

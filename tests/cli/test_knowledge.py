@@ -171,11 +171,11 @@ def test_show_prints_a_row_with_history(cli_with_knowledge: InProcessCli) -> Non
 def test_check_without_result_reports_other_units(cofio: InProcessCli) -> None:
     cofio.lines("knowledge", "threshold", "db", "lag", "above", "30s")
     check = ("knowledge", "check", "db")
-    assert cofio(*check, "lag", "20s").stderr == "No threshold is crossed: db/lag 20s.\n"
-    assert "db/lag: above 30s has another unit" in cofio(*check, "lag", "45000ms").stderr
+    assert cofio(*check, "lag", "20s").stderr == "db/lag 20s crosses no threshold.\n"
+    assert 'The threshold "db/lag: above 30s" has another unit' in cofio(*check, "lag", "45000ms").stderr
     assert "No threshold exists for that metric" in cofio(*check, "lagg", "45s").stderr
     cofio.lines("knowledge", "threshold", "*", "lagg", "above", "60s")
-    assert cofio(*check, "lagg", "45s").stderr == "No threshold is crossed: db/lagg 45s.\n"
+    assert cofio(*check, "lagg", "45s").stderr == "db/lagg 45s crosses no threshold.\n"
 
 
 def test_unit_is_kept_until_changed(cofio: InProcessCli) -> None:
@@ -191,7 +191,7 @@ def test_check_prints_exceeded_thresholds(cli_with_knowledge: InProcessCli) -> N
     ]
     quiet = cli_with_knowledge("knowledge", "check", "AAPL", "volume", "4M")
     assert (quiet.exit_code, quiet.stdout) == (0, "")
-    assert "No threshold is crossed: AAPL/volume 4000000" in quiet.stderr
+    assert "AAPL/volume 4000000 crosses no threshold." in quiet.stderr
     assert cli_with_knowledge.json("knowledge", "check", "AAPL", "volume", "4M") == {"firing": []}
 
 
@@ -234,9 +234,13 @@ def test_feedback_changes_confidence_and_is_undone(cli_with_knowledge: InProcess
     [[ref, was, now, says]] = split_columns(result.stdout.splitlines())
     assert (ref, was, says) == (REF, "0.60", "AAPL/volume: above 5000000")
     assert float(now) < 0.6
-    assert "Changed 1 claim (changeset 5; `cofio undo 5` reverts it)." in result.stderr
+    assert "Changed the confidence of 1 row (changeset 5; `cofio undo 5` reverts it)." in result.stderr
     repeated = cli_with_knowledge(*texts)
-    assert (repeated.exit_code, repeated.stdout, repeated.stderr) == (0, "", "This verdict exists already.\n")
+    assert (repeated.exit_code, repeated.stdout, repeated.stderr) == (
+        0,
+        "",
+        "Nothing was changed: this verdict is stored already.\n",
+    )
     [row] = split_columns(cli_with_knowledge.lines("knowledge", "list", "feedback"))
     assert row[:5] == ["feedback/aapl_monday", "false alarm", REF, "rebalancing", "counted"]
     assert split_columns(cli_with_knowledge.lines("knowledge", "list", "thresholds"))[0][1:3] == [now, "+0 -1"]

@@ -35,21 +35,21 @@ def test_usage_shows_recalled_and_unused_memories(cofio: InProcessCli) -> None:
     assert "Ada likes tea" in cofio("usage").stdout
     assert "8080" in cofio("usage", "never").stdout
     assert [memory["text"] for memory in cofio.json("usage", "never")["memories"]] == ["the port is 8080"]
-    assert "no such" in cofio("usage", "stale").stderr
+    assert "No memories match" in cofio("usage", "stale").stderr
     assert cofio("usage", "worst").exit_code == 2
 
 
 def test_llm_usage_shows_calls_and_limits(cofio: InProcessCli) -> None:
     result = cofio("usage", "llm")
     assert result.exit_code == 0
-    assert "0 calls of 300, 0 tokens of 300,000" in result.stderr
+    assert "0 calls (limit: 300), 0 tokens (limit: 300,000)" in result.stderr
     assert cofio.json("usage", "llm")["periods"][0] == {"days": 1, "models": [], "sessions": []}
     assert cofio("usage", "llm", "--call", "1").exit_code == 1
     assert cofio("usage", "--call", "1").exit_code == 2
 
 
 def test_runs_are_listed(cofio: InProcessCli) -> None:
-    assert "No maintenance has run yet" in cofio("runs").stderr
+    assert "No maintenance runs were found" in cofio("runs").stderr
     cofio("add", "the port is 8080")
     cofio("consolidate", "--apply")
     assert "consolidate" in cofio("runs").stdout

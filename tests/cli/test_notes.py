@@ -109,7 +109,7 @@ def test_folder_is_indexed_reindexed_and_undone(any_cli: InProcessCli, vault: Pa
     (vault / "style.md").unlink()
     repeated = any_cli("notes", "index", str(vault))
     assert (repeated.exit_code, repeated.stdout) == (0, "")
-    assert "1 file, 0 new or changed, 1 gone: 1 archived; `cofio undo" in repeated.stderr
+    assert "1 file, 0 new or changed, 1 deleted: 1 archived; `cofio undo" in repeated.stderr
     assert not any("tabs" in text for text in memory_texts(any_cli))
     changeset = repeated.stderr.partition("`cofio undo ")[2].partition("`")[0]
     any_cli.lines("undo", changeset, "--yes")
@@ -264,4 +264,4 @@ def test_service_indexes_changes_in_a_watched_folder(shell: Shell, tmp_path: Pat
         wait_until(lambda: not found("Render"))
         assert client.list(include_archived=True).total >= 1
     assert shell.json("down")["stopped"] is True
-    assert (shell.home / "service.log").read_text().count("is not followed for now") == 1
+    assert (shell.home / "service.log").read_text().count("until it is available again") == 1

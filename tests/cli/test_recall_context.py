@@ -18,4 +18,4 @@ def test_recall_context_is_printed(cofio: InProcessCli) -> None:
 def test_context_and_project_are_a_usage_error(cofio: InProcessCli) -> None:
     result = cofio("recall", "--context", "AAPL", "--project", "web")
     assert result.exit_code == 2
-    assert "Omit --project" in result.output
+    assert "cannot be combined with --project" in result.output

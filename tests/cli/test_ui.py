@@ -91,7 +91,7 @@ def test_required_key_is_mentioned_and_not_part_of_the_url(
 def test_running_service_is_used_and_none_is_started(shell: Shell, opened_url: Callable[[], str]) -> None:
     result = shell("ui")
     assert (result.returncode, result.stdout) == (1, "")
-    assert "`cofio up` starts it" in result.stderr
+    assert "Start the service with `cofio up`" in result.stderr
     assert "error" in json.loads(shell("ui", "--json").stderr)
     assert opened_url() == ""
     assert json.loads(shell("status", "--json").stdout)["running"] is False

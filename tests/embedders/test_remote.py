@@ -262,7 +262,7 @@ def test_rejected_key_is_misconfigured_and_not_repeated(wire: Wire, openai: Open
     assert str(status) in error.message
     assert "cdef" not in error.message
     assert "Mail us" in error.message
-    assert "embedder's key" in error.hint
+    assert "Set COFIO_EMBEDDER_KEY" in error.hint
     assert len(wire.seen) == 1
 
 

@@ -138,5 +138,5 @@ def test_invalid_file_is_rejected(tmp_path: Path, settings: Settings, content: A
 def test_missing_file_and_empty_folder_are_reported(tmp_path: Path, settings: Settings) -> None:
     with pytest.raises(NotFound, match="cannot be read"):
         measure(tmp_path / "none.json", settings)
-    with pytest.raises(NotFound, match="has no stream"):
+    with pytest.raises(NotFound, match=r"contains no \.json file"):
         measure(tmp_path, settings)

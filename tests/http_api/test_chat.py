@@ -419,7 +419,7 @@ def test_malformed_upstream_error_is_converted_to_openai_format(serve: Serve, mo
     with pytest.raises(openai.InternalServerError) as error_info:
         complete(chat_service(serve, model))
     assert (error_info.value.status_code, error_info.value.code) == (502, "upstream_error")
-    assert "The upstream answered 502" in error_info.value.message
+    assert "The chat upstream answered 502" in error_info.value.message
 
 
 def test_unreachable_upstream_returns_502(serve: Serve) -> None:

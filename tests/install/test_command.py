@@ -103,7 +103,7 @@ cofio: automatic memory layer setup
 
   The provider and its key are in ~/.cofio/config.toml, readable by you only.
   The service's address and key are in ~/.cofio/config.toml, readable by you only.
-  `cofio doctor` tests it. `cofio uninstall` restores every file.
+  `cofio doctor` tests the setup. `cofio uninstall` restores every file.
 """
     )
 
@@ -370,7 +370,7 @@ def test_empty_settings_leave_the_startup_file_unchanged(machine: Machine, monke
     default = {"COFIO_HOME": ""}
     result = machine("install", "claude-code", "--yes", "--no-start", "--shell-rc", env=default)
     assert result.exit_code == 0, result.output
-    assert "no variables for your shell's startup file" in result.stdout
+    assert "No variables need to be set in your shell's startup file" in result.stdout
     assert not shell_profile.startup_file().exists()
 
 
@@ -378,10 +378,10 @@ def test_plugin_needs_no_files_and_uninstall_names_its_command(at: Machine) -> N
     (at.user / ".claude" / "settings.json").write_text('{"enabledPlugins": {"cofio@cofio": true}}')
     result = at("install", "claude-code", "--yes")
     assert result.exit_code == 0, result.output
-    assert "[3/4] Claude Code: nothing to write.\n      ! Claude Code has our plugin enabled" in result.stdout
+    assert "[3/4] Claude Code: nothing to write.\n      ! Claude Code has the cofio plugin enabled" in result.stdout
     result = at("uninstall")
     assert "`claude plugin uninstall cofio@cofio`" in result.stderr
-    assert "cofio is not installed there" not in result.stderr
+    assert "cofio is not installed in these clients" not in result.stderr
     assert at.told("uninstall")["plugins"] == {"claude-code": "cofio@cofio"}
 
 
@@ -409,7 +409,7 @@ def test_uninstall_reports_changes_and_location_of_memories(at: Machine) -> None
     assert at.files() == {".claude/settings.json": b"{}"}
     result = at("uninstall")
     assert result.exit_code == 0
-    assert "cofio is not installed there" in result.stderr
+    assert "cofio is not installed in these clients" in result.stderr
 
 
 def test_uninstalling_one_client_keeps_the_other(at: Machine) -> None:

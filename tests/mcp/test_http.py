@@ -31,7 +31,7 @@ from tests.mcp.sdk_client import HttpAgent, isolated_env
 
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 MODERN = "2026-07-28"
-ROLE_ERROR = "This needs a key with the role write; yours has the role read."
+ROLE_ERROR = "This request needs a key with the role write; yours has the role read."
 WRITE_CALLS = {
     "memory_add": {"text": "We use pnpm"},
     "memory_update": {"id": 1, "text": "We use pnpm"},

@@ -383,7 +383,7 @@ def test_recall_command_uses_the_current_directory_as_project(
 def test_recall_command_reports_when_nothing_is_injected(cofio: InProcessCli) -> None:
     result = cofio("recall", "yes")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "Nothing would be injected." in result.stderr
+    assert "An agent would be given no memories." in result.stderr
 
 
 def test_each_memory_is_injected_once_per_session(keeper: Keeper) -> None:

@@ -212,14 +212,14 @@ def test_missing_folder_is_logged_once_polled_less_often_and_indexed_when_back(
         assert has_memory_with(keeper, "Fly.io")  # other folders are still followed
         assert 5 <= looks.count(other) <= 15
         assert looks.count(vault) == 60
-        assert caplog.text.count("is not followed for now") == 1
+        assert caplog.text.count("until it is available again") == 1
         other.mkdir()
         (other / "style.md").write_text(TABS)
         for _ in range(15):
             watcher.tick()
             ticks.now += 5
     assert has_memory_with(keeper, "tabs")
-    assert caplog.text.count("is followed again") == 1
+    assert caplog.text.count("are read again") == 1
 
 
 def test_memories_are_kept_when_the_folder_disappears(

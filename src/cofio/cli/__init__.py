@@ -42,6 +42,7 @@ from cofio.version import __version__
 __all__ = ["CliContext", "cli", "main"]
 
 _INTERRUPTED = 130
+_OS_HINT = "Check the free disk space, and the paths in the command and their permissions."
 
 _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Memories", memories.COMMANDS),
@@ -99,7 +100,7 @@ class Cofio(click.Group):
         except BrokenPipeError:
             raise
         except OSError as error:  # for example a full disk behind standard output
-            _print_error("--json" in arguments, "error", f"Reading or writing failed: {error.strerror}.", "")
+            _print_error("--json" in arguments, "error", f"Reading or writing failed: {error.strerror}.", _OS_HINT)
             sys.exit(1)
         except click.ClickException as error:  # for example an editor that failed
             _print_error("--json" in arguments, "error", error.format_message(), "")
@@ -143,7 +144,7 @@ def cli() -> None:
     """Local-first memory for AI agents.
 
     Commands work on the store in ~/.cofio, or on the service if one runs. The options below may be given before or
-    after the command. See `cofio COMMAND -h`.
+    after the command. `cofio COMMAND -h` shows the help of a command.
     """
 
 

@@ -67,7 +67,9 @@ def create(session: CliContext, **about: Any) -> None:
         output.document({**key.as_dict(), "secret": secret})
         return
     output.facts_about([("id", key.id), *_describe_key(key), ("key", secret)])
-    output.say("The key is shown only this once. Clients send it as X-API-Key, and read it from COFIO_API_KEY:")
+    output.say(
+        "The key is shown only this once. Clients read it from COFIO_API_KEY and send it as the header X-API-Key:"
+    )
     output.say(f"  export COFIO_API_KEY={secret}")
     if is_first and not session.settings.api_key:
         output.say(

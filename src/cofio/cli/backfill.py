@@ -37,10 +37,13 @@ _NOTES = "notes on disk"  # name of the import
 @click.option("--client", type=click.Choice(CLIENTS), help="Only transcripts of this client.")
 @click.option("--project", metavar="PROJECT", help=f"Only this project: {PROJECT}.")
 @click.option(
-    "--since", type=output.TimeType(-1), metavar="DATE", help="Only turns since then: 2026-02-20, or 7d for 7 days ago."
+    "--since",
+    type=output.TimeType(-1),
+    metavar="DATE",
+    help="Only turns since this time: 2026-02-20, or 7d for 7 days ago.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of new turns, oldest first.")
-@click.option("--no-notes", is_flag=True, help="Leave out CLAUDE.md, AGENTS.md and the clients' own memories.")
+@click.option("--no-notes", is_flag=True, help="Do not learn from CLAUDE.md, AGENTS.md and the clients' own memories.")
 @yes_option
 def backfill(
     session: CliContext,
@@ -75,7 +78,7 @@ def backfill(
         if dry_run or memories is None:
             return
         if not (plan["new"] or notes or plan["waiting"]):
-            _report_nothing(session, "There is nothing new.")
+            _report_nothing(session, "There are no new turns or notes to learn from.")
         elif session.is_confirmed(_phrase_question(plan), yes=yes):
             _run(session, memories, survey, keeper, facts if notes else [])
         else:
@@ -93,7 +96,7 @@ def _run_survey(session: CliContext, memories: Memories | None, homes: Mapping[s
 
 
 def _phrase_question(plan: Mapping[str, Any]) -> str:
-    waiting = f", {plan['waiting']:,} more are pending from before" if plan["waiting"] else ""
+    waiting = f", and from {output.count(plan['waiting'], 'turn')} pending from before" if plan["waiting"] else ""
     turns, notes = output.count(plan["new"], "turn"), output.count(plan["notes"], "section")
     return f"Learn from {turns} and {notes} of notes{waiting}?"
 
@@ -204,7 +207,7 @@ _COUNTS = ("files", "turns", "new", "captured")
 def _show_estimate(cost: Mapping[str, Any]) -> None:
     if cost["provider"]:
         days = f", over {output.count(cost['days'], 'day')} with the daily limits" if cost["days"] > 1 else ""
-        calls = f"{output.count(cost['calls'], 'call')} of {cost['provider']} with about {cost['tokens']:,} tokens"
+        calls = f"{output.count(cost['calls'], 'call')} to {cost['provider']} with about {cost['tokens']:,} tokens"
         output.say(f"At most {calls}, about {output.span(cost['seconds'])}{days}.")
     elif cost["seconds"]:
         output.say(f"No language model is configured: about {output.span(cost['seconds'])} on this machine.")
@@ -230,7 +233,9 @@ def _run(
             result = ImportResult(first=series)
             notes = keeper.import_facts(facts, name=_NOTES, by=BY, done=result).added
     except (KeyboardInterrupt, SystemExit):
-        output.say(f"Results so far are kept: run it again to continue, or `cofio undo {series}` to revert them.")
+        output.say(
+            f"Results so far are kept: run `cofio backfill` again to continue, or `cofio undo {series}` to revert them."
+        )
         raise
     memories.end_backfill(series, by=BY)
     _print_result(session, sender, notes)

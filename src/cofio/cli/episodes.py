@@ -18,9 +18,9 @@ _OPTIONS = ("k", "min_score", "source", "source_prefix", "project", "session", "
 def print_episodes(session: CliContext, query: str, how: Mapping[str, Any]) -> None:
     """Search episodes and print them."""
     if unknown := sorted(how.keys() - set(_OPTIONS)):
-        raise click.UsageError(
-            f"--episodes cannot be combined with {', '.join(unknown)}. It accepts: {', '.join(_OPTIONS)}."
-        )
+        flags = {option.name: option.opts[-1] for option in click.get_current_context().command.params}
+        refused, accepted = (", ".join(flags[name] for name in names) for names in (unknown, _OPTIONS))
+        raise click.UsageError(f"--episodes cannot be combined with {refused}. It can be combined with {accepted}.")
     with session.memories() as memories:
         hits = memories.search_episodes(query, **how)
     rows = (
@@ -34,7 +34,7 @@ def print_episodes(session: CliContext, query: str, how: Mapping[str, Any]) -> N
 
 @command_group("episodes", "cofio episodes show 7", "cofio episodes purge 7")
 def episodes() -> None:
-    """Show and erase episodes: the text of captured turns."""
+    """Show and erase episodes: the stored text of conversation turns."""
 
 
 @command("show", "cofio episodes show 7", "cofio episodes show 7 --json", group=episodes)

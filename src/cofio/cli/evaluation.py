@@ -40,7 +40,7 @@ _write = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     callback=_check_writable,
     metavar="FOLDER",
-    help="Write the report as a page and as JSON to this folder.",
+    help="Also write the report to this folder, as Markdown and as JSON.",
 )
 
 
@@ -56,7 +56,7 @@ def evaluation() -> None:
     group=evaluation,
 )
 @click.argument("file", type=_FILE)
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask a sample of N questions.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask a sample of N questions instead of all.")
 @_write
 def retrieval(session: CliContext, file: Path, limit: int | None, write: Path | None) -> None:
     """Measure retrieval: recall, latency and tokens of the results.
@@ -74,8 +74,8 @@ def retrieval(session: CliContext, file: Path, limit: int | None, write: Path | 
 def turns(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> None:
     """Measure which facts are extracted from single turns.
 
-    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: role, before, said,
-    facts with their quotes, case.
+    PATH is a folder of .jsonl files, or such files, one per author. Each line is one JSON object with the fields role,
+    before, said, facts (with quotes) and case; docs/how-to/measure.md describes them.
     """
     from cofio.evaluation import spans as measure
 
@@ -88,7 +88,8 @@ def turns(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> N
 def pairs(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> None:
     """Measure decisions about a statement beside a stored memory: add, same, update or delete.
 
-    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: memory, said, label.
+    PATH is a folder of .jsonl files, or such files, one per author. Each line is one JSON object with the fields
+    memory, said and label; docs/how-to/measure.md describes them.
     """
     from cofio.evaluation import relations as measure
 
@@ -99,10 +100,10 @@ def pairs(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> N
 @click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
 @_write
 def relevance(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> None:
-    """Measure which memories are found to help with a prompt.
+    """Measure how well the memories that help with a prompt are recognized.
 
-    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: memories, prompt,
-    needed (positions of the memories that help, from 0).
+    PATH is a folder of .jsonl files, or such files, one per author. Each line is one JSON object with the fields
+    memories, prompt and needed (positions in memories of those that help, from 0).
     """
     from cofio.evaluation import relevance_judge as measure
 

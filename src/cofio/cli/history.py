@@ -29,12 +29,12 @@ _CHANGESET = Field("changeset", "cyan", "right")
     "cofio history --changeset 7      # changes in changeset 7",
 )
 @click.argument("memory_id", metavar="[ID]", type=int, required=False)
-@click.option("--changeset", "changeset_id", metavar="N", type=int, help="Show this changeset.")
+@click.option("--changeset", "changeset_id", metavar="N", type=int, help="Show the changes in changeset N.")
 @limit_option(20, "changesets")
 def history(session: CliContext, memory_id: int | None, changeset_id: int | None, limit: int) -> None:
-    """Show changes: of a memory and its predecessors, or of all.
+    """Show the changes of a memory and its predecessors, or the newest changesets.
 
-    The changes of one command or request form one changeset, which can be undone as one.
+    The changes of one command or request form one changeset; `cofio undo` reverts it as a whole.
     """
     if memory_id is not None and changeset_id is not None:
         raise click.UsageError("Give a memory's ID or --changeset, not both.")
@@ -138,7 +138,8 @@ def _describe_undo(changeset: Changeset) -> str:
 def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str) -> None:
     """Undo a whole changeset.
 
-    Without a number, it is the newest one that is neither undone nor an undo, so that repeating it goes further back.
+    Without CHANGESET, undo the newest one that is not undone yet and is not itself an undo. Run the command again to go
+    further back.
     """
     with session.memories() as memories:
         target = memories.changeset(_find_newest(memories) if changeset_id is None else changeset_id)
@@ -165,7 +166,9 @@ def _find_newest(memories: Memories) -> int:
                 changeset = memories.changeset(entry.id)
                 if changeset.changes or changeset.knowledge:  # it may contain only rows that were unchanged
                     return entry.part_of or entry.id  # undo the whole series
-    raise Conflict("There is nothing to undo.", "See `cofio history`.")
+    raise Conflict(
+        "There is nothing to undo.", "`cofio history` lists the changesets; `cofio undo N` undoes one of them."
+    )
 
 
 def _preview_undo(changeset: Changeset, parts: int) -> None:
@@ -176,4 +179,4 @@ def _preview_undo(changeset: Changeset, parts: int) -> None:
     if len(changes) > _CHANGES_SHOWN:
         output.say(f"  and {len(changes) - _CHANGES_SHOWN:,} more")
     if parts:
-        output.say(f"It begins a series of {parts + 1:,} changesets; all of them are undone.")
+        output.say(f"Changeset {changeset.id} begins a series of {parts + 1:,} changesets; all of them will be undone.")

@@ -20,7 +20,7 @@ def hook(context: click.Context, session: CliContext, words: tuple[str, ...]) ->
     """Pass a client's event to the service and print its reply. Clients run this; `cofio install` configures them.
 
     The client's JSON comes on standard input or as the last argument and names the event. The exit code is always 0. If
-    the service does not answer, memories come from the store's file and the event is spooled.
+    the service does not answer, memories are read from the store's file and the event is kept on disk for later.
     """
     from cofio.hooks import entry
 

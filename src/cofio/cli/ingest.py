@@ -35,11 +35,18 @@ _ACTION = Field("action", "green")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @fact_fields("source", "project", "agent", "user", "team")
 @click.option("--context", default="stop", metavar="EVENT",
-              help="Event: pre_compact extracts more; analysis reads a report for domain knowledge.")  # fmt: skip
-@click.option("--observed", is_flag=True, help="FILE is the response of an observed dialogue.")
-@click.option("--intent", metavar="TEXT", help="With --observed: the user's confirmed intent.")
-@click.option("--session", "activity", metavar="NAME", help="With --observed: name of the activity, for the history.")
-@click.option("--dialogue", metavar="NAME", help="With --observed: name of the dialogue; a name is processed once.")
+              help="Kind of input: stop, an ordinary turn; pre_compact, which extracts more facts; analysis, a report "
+              "whose thresholds and patterns become domain knowledge. Default: stop.")  # fmt: skip
+@click.option(
+    "--observed",
+    is_flag=True,
+    help="FILE contains an answer that a person has checked; learn from it as from the user's words.",
+)
+@click.option("--intent", metavar="TEXT", help="With --observed: the user's question or request that FILE answers.")
+@click.option("--session", "activity", metavar="NAME", help="With --observed: session to record with the memories.")
+@click.option(
+    "--dialogue", metavar="NAME", help="With --observed: id of the dialogue; the same id is processed only once."
+)
 @click.option(
     "--visibility", type=click.Choice(VISIBILITIES), help="With --observed: who may see the memories. Default: team."
 )
@@ -56,16 +63,16 @@ def ingest_file(
     """Extract facts from a FILE: a transcript of Claude Code or Codex, messages as JSON, or text; - is standard input.
 
     Transcripts are processed turn by turn, and each turn once, even if the file is ingested again. EXTRACT_PROVIDER
-    sets a language model; without one, the judgement model extracts facts.
+    chooses a language model; without one, cofio's own small model (the judgement model) extracts facts.
 
-    With --observed, FILE is what was answered in a dialogue that a person has checked. It is treated like the user's
-    own words; its memories have team visibility by default, and record the activity.
+    With --observed, FILE is the answer in a dialogue that a person has checked. It is treated like the user's own
+    words. Its memories have team visibility by default.
     """
     values = {name.replace("activity", "session"): value for name, value in observation.items() if value is not None}
     if observed:
         results = [_observe(session, file, {"visibility": "team", **about, **values}, dry_run=dry_run)]
     elif values:
-        raise click.UsageError(f"--{next(iter(values))} requires --observed.")
+        raise click.UsageError(f"--{next(iter(values))} works only together with --observed.")
     else:
         results = _ingest_turns(session, file, {**about, "context": context}, dry_run=dry_run)
     _print_results(session, results, dry_run=dry_run)
@@ -139,11 +146,11 @@ def _print_results(session: CliContext, results: Sequence[dict[str, Any]], *, dr
     )
     output.table((_ACTION, Field("ref", "cyan", wraps=True), Field("statement", wraps=True)), knowledge)
     counts = Counter(action["action"] for action in actions)
-    summary = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing to keep"
+    summary = ", ".join(f"{number} {name}" for name, number in counts.items()) or "no facts found"
     unchanged = " Nothing was changed." if dry_run else ""
     output.say(f"{output.count(len(results), 'turn')}: {summary}.{unchanged}")
     if repeated := len(results) - len(new_results):
-        output.say(f"{output.count(repeated, 'turn')} captured before.")
+        output.say(f"{output.count(repeated, 'turn')} skipped: captured before.")
     if pending := [result for result in results if result.get("state") in OPEN]:
         number = output.count(len(pending), "turn")
         output.say(f"{number} not processed yet: {pending[0]['reason']} See `cofio inbox`.")
@@ -158,9 +165,13 @@ def _find_id(action: dict[str, Any]) -> int | str:
 )
 @click.option("--state", type=click.Choice(STATES), help="List captures in this state.")
 @limit_option(20, "captures to list")
-@click.option("--retry", "retry_id", metavar="ID", type=int, help="Retry a parked or rejected capture.")
+@click.option("--retry", "retry_id", metavar="ID", type=int, help="Process this parked or rejected capture again.")
 def inbox(session: CliContext, state: str | None, limit: int, retry_id: int | None) -> None:
-    """Show the outcomes of all captures: stored, merged, rejected or pending."""
+    """Show the outcomes of all captures: stored, merged, rejected or pending.
+
+    A capture is one conversation turn that was sent to cofio. A parked one failed repeatedly; --retry processes it
+    again.
+    """
     with session.memories() as memories:
         if retry_id is not None:
             _print_items(session, [_retry(memories, retry_id)])
@@ -189,7 +200,7 @@ def _print_status(session: CliContext, summary: InboxStatus) -> None:
     output.facts_about([(name, str(getattr(summary, name))) for name in names])
     reasons = sorted(summary.reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     if reasons and output.on_terminal():
-        output.say("\nReasons of rejections:")
+        output.say("\nReasons for rejections:")
     output.table((Field("captures", "cyan", "right"), Field("reason", wraps=True)), ((n, why) for why, n in reasons))
     if not summary.balanced:
         output.say("The counts do not add up, which is a bug in cofio. Please report it.")

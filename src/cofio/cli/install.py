@@ -38,14 +38,20 @@ PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
 @click.option("--codex", is_flag=True, help="Same as the argument codex.")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: use the clients found and the current settings.")
 @click.option(
-    "--provider", type=click.Choice(PROVIDERS), help="Extraction provider; claude-cli and codex-cli use your own agent."
+    "--provider",
+    type=click.Choice(PROVIDERS),
+    help="Language model that extracts facts; claude-cli and codex-cli run your Claude Code or Codex.",
 )
 @click.option("--provider-key", metavar="KEY", help="API key of the provider; - reads it from standard input.")
 @click.option("--model", default="", metavar="MODEL", help="Model, if not the provider's default.")
 @click.option("--no-start", is_flag=True, help="Neither start nor restart the service.")
 @click.option("--no-mcp", is_flag=True, help="Do not register the MCP server.")
-@click.option("--notify", is_flag=True, help="Codex: also use `notify`, which works before hooks are approved.")
-@click.option("--trust-hooks", is_flag=True, help="Codex: approve the hooks for you, by their hashes.")
+@click.option(
+    "--notify", is_flag=True, help="Codex: also set `notify` in its config, which works before its hooks are approved."
+)
+@click.option(
+    "--trust-hooks", is_flag=True, help="Codex: mark cofio's hooks as approved, so that Codex runs them without asking."
+)
 @click.option(
     "--shell-rc", is_flag=True, help="Also export the settings, including keys, in your shell's startup file."
 )
@@ -67,8 +73,8 @@ def install(session: CliContext, clients: tuple[str, ...], codex: bool, **option
         click.echo()  # end the line of the question
         if sys.stdin.isatty():
             raise
-        hint = "Give --yes, and --provider to use a language model."
-        raise InvalidInput("The setup has questions, but there is no terminal.", hint) from None
+        hint = "Add --yes to accept the defaults, and --provider NAME to use a language model."
+        raise InvalidInput("The setup asks questions, but standard input is not a terminal.", hint) from None
     if session.as_json:
         output.document(result)
 
@@ -76,7 +82,7 @@ def install(session: CliContext, clients: tuple[str, ...], codex: bool, **option
 @command("uninstall", "cofio uninstall", "cofio uninstall codex")
 @click.argument("clients", nargs=-1, type=click.Choice(CLIENTS), metavar="[CLIENT]...")
 def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
-    """Remove cofio from the clients, or from those named. Memories are kept.
+    """Remove cofio from all clients, or from the named ones. Memories are kept.
 
     A file without later changes is restored byte for byte; from other files only cofio's entries are removed. A client
     used as the extraction provider (claude-cli, codex-cli) is no longer called.
@@ -104,9 +110,11 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
         output.document({"clients": files_by_client, "plugins": plugins, "provider": provider, **about})
     else:
         if provider:
-            output.say(f"{mark(True)} {provider} is no longer called: extract_provider is cleared.")
+            output.say(f"{mark(True)} {provider} is no longer called: the setting extract_provider is cleared.")
         if variable := _find_agent_variable(session):
-            output.say(f"{variable} still names {settings.extract_provider}: unset it, then `cofio down`.")
+            output.say(
+                f"{variable} still names {settings.extract_provider}: unset the variable, then run `cofio down`."
+            )
         _report_rest(settings, bool(files_by_client or provider), plugins)
     if problems:
         raise problems[0]
@@ -158,19 +166,20 @@ def _report_rest(settings: Settings, any_removed: bool, plugins: Mapping[str, st
     for client, plugin in plugins.items():
         output.say(f"The plugin {plugin} is still enabled. Remove it with: `{_REMOVES[client].format(plugin)}`.")
     if not any_removed and not plugins:
-        output.say("cofio is not installed there.")
+        output.say("There is nothing to remove: cofio is not installed in these clients.")
     if any_removed:
         output.say(
-            f"Memories and settings stay in {short(settings.home)}. To delete them: `cofio down`, then remove it."
+            f"Memories and settings stay in {short(settings.home)}. To delete them: `cofio down`, then delete it."
         )
 
 
 @command("doctor", "cofio doctor", "cofio doctor --json")
 @click.option("--hooks", envvar="COFIO_HOOKS", default="", hidden=True)
 def doctor(session: CliContext, hooks: str) -> None:
-    """Test recall and capture end to end, and report problems with their remedies. Exits with 1 if there are any.
+    """Test recall and capture end to end, and report problems with their remedies.
 
-    The test runs each client's hooks in a temporary project, and erases its memories.
+    The test runs each client's hooks in a temporary project, and erases the memories that it adds. The exit code is 1
+    if there is a problem.
     """
     from cofio.install import doctor as examining
     from cofio.models.diagnostics import Check

@@ -72,7 +72,8 @@ class InstallWizard:
         clients = paths.installed_clients(self.settings)
         if not clients:
             raise InvalidInput(
-                "No supported client was found on this machine.", f"Name one: {', '.join(paths.CLIENTS)}."
+                "No supported client was found on this machine.",
+                f"Name a client to set up: {', '.join(paths.CLIENTS)}.",
             )
         if not self.yes:
             accepted = [client for client in clients if click.confirm(f"Set up {paths.CALLED[client]}?", default=True)]
@@ -104,10 +105,14 @@ class InstallWizard:
             return self.out.end(True, f"({count}, healthy)")
         if state["answering"]:
             self.out.end(False, f"(the key is {state['key']})")
-            raise Misconfigured(f"The service does not accept the key: it is {state['key']}.", "Set COFIO_API_KEY.")
+            hint = "Set COFIO_API_KEY to a key that `cofio keys create` printed where the service runs."
+            raise Misconfigured(f"The service does not accept the API key: the key is {state['key']}.", hint)
         if self.settings.url:
             self.out.end(False)
-            raise Unavailable(f"No service answers at {self.settings.url}.", "Start it, or unset COFIO_URL.")
+            raise Unavailable(
+                f"No service answers at {self.settings.url}.",
+                "Start the service there, or omit --url and unset COFIO_URL.",
+            )
         if state["running"]:
             return self._report_hung(state)
         later = "it would be started" if self.dry_run and not self.no_start else "a session or `cofio up` starts it"
@@ -118,7 +123,7 @@ class InstallWizard:
         says = f"The service (pid {state['pid']}) runs and does not answer."
         self.out.end(False, says)
         if not self.no_start and not self.dry_run:
-            raise Unavailable(says, "Run `cofio down --force` and install again. Nothing was written.")
+            raise Unavailable(says, "Nothing was written. Run `cofio down --force`, then `cofio install` again.")
 
     # ── 2: the provider ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -131,7 +136,8 @@ class InstallWizard:
             if not problem:
                 break
             if not self._can_ask_again(choice):
-                raise Unavailable(f"The provider does not work: {problem}", self._describe_progress())
+                hint = f"{self._describe_progress()} Correct it, or choose another provider, and install again."
+                raise Unavailable(f"The provider does not work: {problem}", hint)
         summary = {"provider": choice.provider, "model": choice.uses} if choice and choice.provider else None
         self.results["provider"] = summary
         return choice
@@ -296,7 +302,7 @@ class InstallWizard:
         edit_paths = {edit.path for edit in install_plan.edits}
         for result in results:
             if result.path in edit_paths:
-                beside = "(as it was)" if result.state == "unchanged" else ""
+                beside = "(unchanged)" if result.state == "unchanged" else ""
                 self._report_step(f"{label}: merging config into {short(result.path)}", beside)
         if not results:
             self.out.line(f"{self._step} {label}: nothing to write.")
@@ -321,7 +327,7 @@ class InstallWizard:
             daemon.down(self.settings)
             daemon.up(Settings.load({**self.session.flags, "port": port}))
         except CofioError as error:  # the setup itself is complete
-            self.out.end(False, f"{error.message} `cofio down`, then `cofio up`.")
+            self.out.end(False, f"{error.message} Run `cofio down`, then `cofio up`.")
         else:
             self.out.end(True)
 
@@ -339,8 +345,10 @@ class InstallWizard:
             if name in self.results:
                 self.out.line(f"  {content} are in {short(Path(self.results[name]))}, readable by you only.")
         if not self.no_mcp and not paths.can_serve():
-            self.out.line("  No MCP server was registered: it needs the extra `mcp`. Install it and run this again.")
-        self.out.line("  `cofio doctor` tests it. `cofio uninstall` restores every file.")
+            self.out.line(
+                "  No MCP server was registered: it needs `pip install 'cofio[mcp]'`. Then run `cofio install` again."
+            )
+        self.out.line("  `cofio doctor` tests the setup. `cofio uninstall` restores every file.")
         self._offer_backfill()
 
     def _offer_backfill(self) -> None:

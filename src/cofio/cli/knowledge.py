@@ -63,10 +63,10 @@ _DONE = {"add": "added", "update": "changed", "noop": "known", "delete": "remove
     "cofio knowledge list thresholds",
 )
 def knowledge() -> None:
-    """Manage structured domain knowledge: thresholds, patterns, correlations, seasons.
+    """Manage structured domain knowledge: thresholds, patterns, correlations, seasonal patterns.
 
     There are five tables: patterns, correlations, thresholds, seasonal and feedback. Rows of the first four have a
-    confidence, which feedback changes. `cofio history` and `cofio undo` cover all of them.
+    confidence, which feedback changes. `cofio history` and `cofio undo` work for all five.
     """
 
 
@@ -83,12 +83,17 @@ def knowledge() -> None:
 @click.argument("direction", type=click.Choice(DIRECTIONS), metavar="|".join(DIRECTIONS))
 @click.argument("value", type=QuantityType())
 @click.option("--unit", metavar="TEXT", help='Unit of the value, if not written after it: %, ms, GB, $; "" for none.')
-@click.option("--inclusive/--exclusive", default=None, help="Include or exclude the value itself.")
+@click.option(
+    "--inclusive/--exclusive",
+    default=None,
+    help="Inclusive: a value equal to VALUE crosses it too. Default: exclusive.",
+)
 @with_options(CLAIM)
 def threshold(session: CliContext, value: tuple[float, str], unit: str | None, **options: Any) -> None:
     """Store a threshold for a METRIC of a SOURCE.
 
-    A VALUE beyond it needs attention. The same source, metric and direction again updates the row in place.
+    A measured value above or below VALUE crosses the threshold. Another threshold for the same source, metric and
+    direction replaces this one.
     """
     keeps_unit = unit is None and not value[1]  # keep the unit of the row
     _put(session, "thresholds", value=value[0], unit=None if keeps_unit else _choose_unit(value[1], unit), **options)
@@ -107,10 +112,10 @@ def _choose_unit(value_unit: str, option_unit: str | None) -> str:
     group=knowledge,
 )
 @click.argument("pattern", metavar="TEXT")
-@click.option("--source", metavar="NAME", help="Source of the pattern: a market, a host, a sensor.")
+@click.option("--source", metavar="NAME", help="Subject of the pattern, such as a market, a host or a sensor.")
 @with_options(CLAIM)
 def pattern(session: CliContext, **options: Any) -> None:
-    """Store a pattern in words: what tends to happen."""
+    """Store a pattern, described in words."""
     _put(session, "patterns", **options)
 
 
@@ -123,8 +128,12 @@ def pattern(session: CliContext, **options: Any) -> None:
 @click.argument("source_a", metavar="ONE")
 @click.argument("source_b", metavar="OTHER")
 @click.argument("rule", metavar="TEXT")
-@click.option("--relation", type=click.Choice(RELATIONS), help="ONE leads OTHER, or moves with it. Default: with.")
-@click.option("--inverse/--direct", default=None, help="Inverse: when one rises, the other falls.")
+@click.option(
+    "--relation",
+    type=click.Choice(RELATIONS),
+    help="leads: ONE moves before OTHER; with: both move at the same time. Default: with.",
+)
+@click.option("--inverse/--direct", default=None, help="Inverse: when one rises, the other falls. Default: direct.")
 @with_options(CLAIM)
 def correlation(session: CliContext, **options: Any) -> None:
     """Store a correlation between two sources."""
@@ -140,10 +149,15 @@ def correlation(session: CliContext, **options: Any) -> None:
 @click.argument("pattern", metavar="TEXT")
 @click.argument("period", type=click.Choice(PERIODS), metavar="PERIOD")
 @click.option(
-    "--during", metavar="WHEN", help='Time within the period: "09:30-16:00", "mon-fri", "last fri", a cron expression.'
+    "--during",
+    metavar="WHEN",
+    help='Time within the period: "09:30-16:00", "mon-fri", "last fri", or, for cron, an expression.',
 )
 @click.option(
-    "--lasts", type=click.IntRange(1), metavar="MINUTES", help="Duration after each time of a cron expression."
+    "--lasts",
+    type=click.IntRange(1),
+    metavar="MINUTES",
+    help="With cron: minutes that each occurrence lasts, such as 90.",
 )
 @click.option("--timezone", metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: UTC.")
 @click.option("--source", metavar="NAME", help="Source that the pattern is about.")
@@ -151,7 +165,7 @@ def correlation(session: CliContext, **options: Any) -> None:
 def seasonal(session: CliContext, **options: Any) -> None:
     """Store a seasonal pattern and its times.
 
-    PERIOD is daily, weekly, monthly, yearly or cron. Without --during it is always active.
+    PERIOD is daily, weekly, monthly, yearly or cron. Without --during, the pattern is always active.
     """
     _put(session, "seasonal", **options)
 
@@ -165,7 +179,7 @@ def _put(session: CliContext, table: str, **options: Any) -> None:
         return
     _print_rows([change.after] if change.after else [], _DONE.get(change.action, change.action))
     if change.action == "noop":
-        output.say("This row exists already, unchanged.")
+        output.say("Nothing was changed: this row exists already.")
     else:
         output.say(f"Changeset {change.changeset}; `cofio undo {change.changeset}` reverts it.")
 
@@ -184,15 +198,16 @@ def _put(session: CliContext, table: str, **options: Any) -> None:
 @click.option("--source", metavar="NAME", help="Only rows of this source.")
 @click.option("--metric", metavar="NAME", help="Only rows of this metric.")
 @limit_option(50, "rows", 1_000)
-@click.option("--after", metavar="ID", help="Continue after this row, the last one of the previous page.")
+@click.option("--after", metavar="ID", help="Id of the last row of the previous page; the list continues after it.")
 def list_(session: CliContext, table: str | None, limit: int, after: str | None, **options: Any) -> None:
-    """List a table, highest confidence first.
+    """List the rows of a table, highest confidence first; without a TABLE, count the rows of each.
 
     TABLE is patterns, correlations, thresholds or seasonal; or feedback, which is listed newest first.
     """
     filters = {name: value for name, value in options.items() if value is not None}
     if table == "correlations" and "source" in filters:
-        raise click.UsageError(f"Correlations have two sides: see `cofio knowledge related {filters['source']}`.")
+        hint = f"Use `cofio knowledge related {filters['source']}`."
+        raise click.UsageError(f"Correlations have two sources and cannot be filtered by --source. {hint}")
     if table is None:
         _print_counts(session, filters)
         return
@@ -211,7 +226,7 @@ def list_(session: CliContext, table: str | None, limit: int, after: str | None,
 
 def _print_counts(session: CliContext, filters: dict[str, Any]) -> None:
     if filters:
-        raise click.UsageError(f"Name the table: one of {', '.join(TABLES)}.")
+        raise click.UsageError(f"Filters need a TABLE: one of {', '.join(TABLES)}.")
     with session.memories() as memories:
         counts = memories.knowledge.counts()
     session.print_table(counts, (Field("table"), Field("rows", "cyan", "right")), counts.items())
@@ -301,7 +316,7 @@ def check(session: CliContext, source: str, metric: str, value: tuple[float, str
         for crossing in crossings
         for row in (crossing.threshold,)
     )
-    empty = f"No threshold is crossed: {source}/{metric} {plain_number(value[0])}{chosen_unit}.{reason}"
+    empty = f"{source}/{metric} {plain_number(value[0])}{chosen_unit} crosses no threshold.{reason}"
     session.print_table({"firing": [crossing.as_dict() for crossing in crossings]}, columns, rows, empty)
 
 
@@ -312,7 +327,7 @@ def _explain_no_match(memories: Memories, source: str, metric: str, unit: str) -
     if not thresholds:
         return " No threshold exists for that metric; `cofio knowledge list thresholds` lists all."
     others = [row.says for row in thresholds if unit and row.unit and fold(row.unit) != fold(unit)]
-    return f" {others[0]} has another unit, and units are not converted." if others else ""
+    return f' The threshold "{others[0]}" has another unit, and units are not converted.' if others else ""
 
 
 @command(
@@ -341,11 +356,17 @@ def _format_active(season: ActivePattern) -> tuple[str, ...]:
 
 @command("related", "cofio knowledge related BTC", "cofio knowledge related BTC --depth 2 --json", group=knowledge)
 @click.argument("source")
-@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Maximum number of steps.")
+@click.option(
+    "--depth",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Maximum number of correlations from SOURCE to a result.",
+)
 def related(session: CliContext, source: str, depth: int) -> None:
     """List the correlations of a SOURCE.
 
-    Both directions are followed, nearest first. The confidence is that of the whole path.
+    Correlations are followed in both directions, nearest first. The confidence is that of the whole path.
     """
     with session.memories() as memories:
         steps = memories.knowledge.related(source, depth=depth)
@@ -373,9 +394,10 @@ def _format_step(step: CorrelationStep) -> str:
 )
 @click.argument("text")
 def read(session: CliContext, text: str) -> None:
-    """Show the rows that a TEXT would change.
+    """Show the rows of domain knowledge that would be read from a TEXT.
 
-    Nothing is stored. The output lists rows to keep and rows to drop. With - for TEXT, the standard input is read.
+    Nothing is stored. "keep" marks rows that the text states, "drop" rows that it says no longer hold. With - for TEXT,
+    the standard input is read.
     """
     content = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
     with session.memories(new=True) as memories:
@@ -412,10 +434,10 @@ def _describe_reading(reading: KnowledgeReading) -> str:
 @click.option("--later", is_flag=True, help="Store the verdict only; `cofio knowledge process` applies it.")
 @with_options(OWNER)
 def feedback(session: CliContext, anomaly: str, about: tuple[Ref, ...], later: bool, **options: Any) -> None:
-    """Give a verdict on an ANOMALY.
+    """Store a verdict on an ANOMALY, which you name or describe.
 
-    VERDICT is confirmed, false-alarm or note. The first raises the confidence of the rows that raised it, the second
-    lowers it, a note changes nothing. A later verdict on the same anomaly replaces this one.
+    VERDICT is confirmed, which raises the confidence of the rows named with --about; false-alarm, which lowers it; or
+    note, which changes nothing. A later verdict on the same anomaly replaces this one.
     """
     fields = {name: value for name, value in options.items() if value is not None}
     verdict = fields.pop("verdict")
@@ -451,9 +473,9 @@ def _print_feedback(session: CliContext, changeset: Changeset | None, *, is_pend
     ]
     output.table((_REF, Field("was", "dim", "right"), _CONFIDENCE, _SAYS), rows)
     if all(change.action == "noop" for change in changeset.knowledge):
-        output.say("This verdict exists already.")
+        output.say("Nothing was changed: this verdict is stored already.")
         return
-    changed = f"Changed {output.count(len(rows), 'claim') if rows else 'no claim'}"
+    changed = f"Changed the confidence of {output.count(len(rows), 'row') if rows else 'no row'}"
     outcome = "Stored; `cofio knowledge process` applies it" if is_pending and not rows else changed
     output.say(f"{outcome} (changeset {changeset.id}; `cofio undo {changeset.id}` reverts it).")
 

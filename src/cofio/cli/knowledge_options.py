@@ -30,8 +30,8 @@ class RefType(click.ParamType[Ref]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Ref:
         table, _, key = str(value).partition("/")
         if table not in TABLES or not key:
-            hint = f"Name it as TABLE/ID, such as thresholds/aapl.volume.above; the tables are {', '.join(TABLES)}."
-            self.fail(f"{value!r} is not a row. {hint}", param, ctx)
+            hint = f"Write TABLE/ID, such as thresholds/aapl.volume.above; the tables are {', '.join(TABLES)}."
+            self.fail(f"{value!r} does not name a row. {hint}", param, ctx)
         return Ref(table, key)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -72,16 +72,20 @@ class VerdictType(click.Choice[str]):
 
 
 OWNER = (
-    click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility of the stored row."),
+    click.option("--visibility", type=click.Choice(VISIBILITIES), help="Who may see the row."),
     *(
         click.option(f"--{name}", metavar="NAME", help=f"{name.capitalize()} that the row is stored for.")
         for name in ("agent", "user", "team")
     ),
-    click.option("--place", metavar="SOURCE", help="Source of the memories that it comes from: client/project."),
+    click.option(
+        "--place",
+        metavar="SOURCE",
+        help="Source that the row comes from, as client/project; keys limited to sources need it.",
+    ),
     why_option,
 )
 CLAIM = (
     click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence from 0 to 1. Default: 0.5."),
-    click.option("--id", "id", metavar="NAME", help="Id in its table. Default: derived from its text."),
+    click.option("--id", "id", metavar="NAME", help="Id of the row in its table. Default: derived from its content."),
     *OWNER,
 )

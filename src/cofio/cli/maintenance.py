@@ -25,7 +25,9 @@ _WHY = Field("why", "dim", wraps=True)
     "cofio consolidate --source-prefix acme/web",
     "cofio consolidate --apply",
 )
-@click.option("--source-prefix", default="", metavar="SOURCE", help="Only this source and those below it.")
+@click.option(
+    "--source-prefix", default="", metavar="SOURCE", help="Only memories of this source and of sources below it."
+)
 @click.option("--apply", is_flag=True, help="Apply the merges; default: only show them.")
 @why_option
 def consolidate(session: CliContext, source_prefix: str, apply: bool, why: str) -> None:
@@ -40,13 +42,13 @@ def consolidate(session: CliContext, source_prefix: str, apply: bool, why: str) 
 
 
 @command("prune", "cofio prune                      # shows what would be archived", "cofio prune --apply")
-@click.option("--apply", is_flag=True, help="Archive them; default: only show them.")
+@click.option("--apply", is_flag=True, help="Archive the memories; default: only show them.")
 @why_option
 def prune(session: CliContext, apply: bool, why: str) -> None:
     """Archive memories that have not been recalled for a long time.
 
-    Details are archived after 60 days, decisions and learnings after 120, pinned memories never. Nothing is pruned
-    before retrievals have been logged for that long.
+    By default, memories of the category detail are archived after 60 days, those of decision and learning after 120,
+    pinned ones never. Nothing is archived before recalls have been logged for that long.
     """
     with ended_in_order(), session.memories() as memories:
         plan = memories.prune(dry_run=not apply, by=BY, why=why)
@@ -62,7 +64,7 @@ def _print_plan(session: CliContext, memories: Memories, plan: MaintenancePlan, 
     rows = (row for decision in decisions for row in _format_decision(decision, texts))
     output.table((ID, TEXT, Field("becomes", wraps=True), _WHY), rows)
     if plan.refused:
-        output.say(f"{output.count(len(plan.refused), 'proposal')} refused:")
+        output.say(f"{output.count(len(plan.refused), 'proposed change')} refused:")
         refusals = (
             (refusal.ids, " / ".join(texts[memory_id] for memory_id in refusal.ids if texts[memory_id]), refusal.reason)
             for refusal in plan.refused
@@ -117,17 +119,20 @@ def _read_texts(memories: Memories, decisions: Sequence[Merge | Delete], plan: M
     "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="With stale: days without a recall."
 )
 @limit_option(50, "results")
-@click.option("--call", type=int, metavar="ID", help="With llm: show one call, with redacted texts.")
+@click.option(
+    "--call", type=int, metavar="ID", help="With llm: show the request and reply of this call, without secrets."
+)
 @within
 def usage(
     session: CliContext, view: View | Literal["llm"], days: int, limit: int, call: int | None, within: dict[str, Any]
 ) -> None:
     """List memories by how often they were recalled, or the calls of the language model.
 
-    VIEW is most: recalled most often; never: not recalled yet; stale: not recalled for --days days; or llm.
+    VIEW is most (recalled most often), never (not recalled yet), stale (not recalled for --days days) or llm (calls of
+    the language model).
     """
     if call is not None and view != "llm":
-        raise click.UsageError("--call requires `cofio usage llm`.")
+        raise click.UsageError("--call works only with the view llm: `cofio usage llm --call ID`.")
     if view == "llm":
         _show_llm_usage(session, limit) if call is None else _show_llm_call(session, call)
         return
@@ -139,7 +144,7 @@ def usage(
         for m in memories_used
     )
     document = {"view": view, "memories": [memory.as_dict() for memory in memories_used]}
-    session.print_table(document, columns, rows, "There are no such memories.")
+    session.print_table(document, columns, rows, "No memories match this view and these filters.")
 
 
 def _show_llm_call(session: CliContext, call: int) -> None:
@@ -147,7 +152,9 @@ def _show_llm_call(session: CliContext, call: int) -> None:
         record = memories.llm_call(call).as_dict()
     session.print_facts(record)
     if not session.as_json and not record["request"]:
-        output.say("Its texts are not stored; llm_text_days sets how long texts are kept.")
+        output.say(
+            "The request and reply of this call are not stored; llm_text_days sets for how many days they are kept."
+        )
 
 
 def _show_llm_usage(session: CliContext, limit: int) -> None:
@@ -173,10 +180,10 @@ def _show_llm_usage(session: CliContext, limit: int) -> None:
         for call in usage.calls
     )
     output.table((ID, Field("at", "dim"), *columns, *counts[2:]), calls)
-    limits = [f"{limit:,}" if limit else "no limit" for limit in usage.limits]
-    output.say(f"Today: {usage.today.calls:,} calls of {limits[0]}, {usage.today.tokens:,} tokens of {limits[1]}.")
+    limits = [f"limit: {limit:,}" if limit else "no limit" for limit in usage.limits]
+    output.say(f"Today: {usage.today.calls:,} calls ({limits[0]}), {usage.today.tokens:,} tokens ({limits[1]}).")
     if usage.is_spent:
-        output.say(f"The daily limit is reached; captures wait until {usage.resets_at[:16]} UTC.")
+        output.say(f"The daily limit of the language model is reached; captures wait until {usage.resets_at[:16]} UTC.")
 
 
 _ALL = ("all", "all", "all")
@@ -192,7 +199,7 @@ def _format_counts(record: LLMTotal | LLMCall) -> tuple[int, ...]:
 
 
 @command("runs", "cofio runs", "cofio runs --chore prune --json")
-@click.option("--chore", type=click.Choice(CHORES), help="Only runs of this task.")
+@click.option("--chore", type=click.Choice(CHORES), help="Only runs of this maintenance task.")
 @limit_option(20, "runs")
 def runs(session: CliContext, chore: str | None, limit: int) -> None:
     """List maintenance runs with their outcomes, newest first."""
@@ -204,7 +211,7 @@ def runs(session: CliContext, chore: str | None, limit: int) -> None:
         (run.id, run.chore, output.when(run.started_at), run.outcome, run.changeset or "", run.by, _describe_run(run))
         for run in past_runs
     )
-    empty = "No maintenance has run yet; MAINTENANCE_ENABLED=true schedules it."
+    empty = "No maintenance runs were found; MAINTENANCE_ENABLED=true schedules maintenance."
     session.print_table({"runs": [run.as_dict() for run in past_runs]}, columns, rows, empty)
 
 

@@ -37,12 +37,12 @@ _FINISH = 1.5  # seconds to finish running calls when the client disconnects; so
     envvar="CLAUDE_PROJECT_DIR",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Working folder. Default: CLAUDE_PROJECT_DIR, else the current folder.",
+    help="Folder whose project the agent works on. Default: CLAUDE_PROJECT_DIR, else the current folder.",
 )
 def mcp(session: CliContext, folder: Path | None) -> None:
     """Serve MCP over standard input and output, for agents, until the input ends.
 
-    Uses the service if one runs, else the store itself. Needs the extra `mcp`.
+    Uses the service if one runs, else the store itself. Needs the MCP SDK: pip install "cofio[mcp]".
     """
     _log_to_stderr(session.settings.log_level)
     _look_for_sdk()

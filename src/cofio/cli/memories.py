@@ -71,7 +71,7 @@ def add(
                 bar.advance(len(batch))
         except CofioError:
             if changes:
-                output.say(f"The first {len(changes)} of {total} were added.")
+                output.say(f"The first {len(changes)} of {total} facts were added before the error.")
             raise
     _print_added(session, changes)
 
@@ -90,7 +90,7 @@ def _parse_facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any])
     elif texts:
         facts = [_from_text(text, about) for text in texts]
     else:
-        raise click.UsageError("No text was given. Give a text, or - to read lines.")
+        raise click.UsageError("No text was given. Give a text, or - to read one fact per line from standard input.")
     return lambda: facts
 
 
@@ -113,7 +113,9 @@ def _from_lines(
             if text.strip():
                 yield parse(text, about)
         except UnicodeDecodeError as error:
-            raise InvalidInput(f"Line {number} is not UTF-8.", "Nothing was added.") from error
+            raise InvalidInput(
+                f"Line {number} is not UTF-8.", "Nothing was added. Convert the input to UTF-8."
+            ) from error
         except InvalidInput as error:
             raise type(error)(f"Line {number}: {error.message}", error.hint) from error
 
@@ -126,9 +128,11 @@ def _from_json(line: str, about: dict[str, Any]) -> Fact:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("It is not JSON.", "Give one JSON object per line.") from error
+        raise InvalidInput(
+            "The line is not JSON.", 'Give one JSON object per line, such as {"text": "..."}.'
+        ) from error
     if not isinstance(fields, dict):
-        raise InvalidInput("It is not a JSON object.", 'Give one object per line, such as {"text": "..."}.')
+        raise InvalidInput("The line is not a JSON object.", 'Give one object per line, such as {"text": "..."}.')
     if "timestamp" in fields:
         fields.setdefault("created_at", fields.pop("timestamp"))
     known_fields = Fact.__dataclass_fields__
@@ -206,10 +210,10 @@ _DONE = {
     'cofio search "what did we say about the harbour?" --episodes',
 )
 @click.argument("words", metavar="QUERY...", nargs=-1, required=True)
-@click.option("-k", "k", type=int, default=5, show_default=True, help="Maximum number of hits.")
-@click.option("--threshold", type=click.FloatRange(0, 1), help="Minimum similarity of a hit.")
-@click.option("--min-score", type=click.FloatRange(0, 1), help="Minimum score of a hit.")
-@click.option("--no-keywords", is_flag=True, help="Search by embeddings only.")
+@click.option("-k", "k", type=int, default=5, show_default=True, help="Maximum number of results.")
+@click.option("--threshold", type=click.FloatRange(0, 1), help="Minimum cosine similarity of a result to the query.")
+@click.option("--min-score", type=click.FloatRange(0, 1), help="Minimum score of a result.")
+@click.option("--no-keywords", is_flag=True, help="Search by meaning (embeddings) only, not by words.")
 @click.option("--explain", is_flag=True, help="Show how each score was computed, and the matching words.")
 @click.option(
     "--episodes", "in_episodes", is_flag=True, help="Search episodes, the text of conversations, instead of memories."
@@ -266,15 +270,18 @@ def _print_hits(hits: Sequence[Hit]) -> None:
 )
 @click.argument("words", metavar="[PROMPT]...", nargs=-1)
 @click.option(
-    "--project", metavar="PROJECT", help=f"Project: {PROJECT}. Default: COFIO_PROJECT, else that of this folder."
+    "--project", metavar="PROJECT", help=f"Project: {PROJECT}. Default: COFIO_PROJECT, else that of the current folder."
 )
 @click.option(
-    "-k", "k", type=click.IntRange(1, 50), help="Maximum number of memories. Default: 5; at a session start, what fits."
+    "-k",
+    "k",
+    type=click.IntRange(1, 50),
+    help="Maximum number of memories. Default: 5; without a PROMPT, as many as fit the context.",
 )
-@click.option("--context", "as_context", is_flag=True, help="Build the context for an agent loop, with the most "
-              "certain patterns and thresholds, and those that a value in the PROMPT crosses.")  # fmt: skip
+@click.option("--context", "as_context", is_flag=True, help="Print context for your own agent loop: memories, "
+              "the most certain patterns and thresholds, and those that a value in the PROMPT crosses.")  # fmt: skip
 def recall(session: CliContext, words: tuple[str, ...], project: str | None, k: int | None, as_context: bool) -> None:
-    """Show the context that would be injected: at the start of a session, or with a PROMPT."""
+    """Show the memories that an agent would be given: at the start of a session, or with a PROMPT."""
     if as_context:
         _print_context(session, " ".join(words), project, k)
         return
@@ -282,12 +289,14 @@ def recall(session: CliContext, words: tuple[str, ...], project: str | None, k: 
     with session.memories() as memories:
         result = memories.recall(" ".join(words), project=project_name, k=k, by=BY)
     document = {"text": result.text, "ids": list(result.ids), "tokens": result.tokens}
-    session.print_text(document, result.text, "Nothing would be injected.")
+    session.print_text(document, result.text, "An agent would be given no memories.")
 
 
 def _print_context(session: CliContext, query: str, project: str | None, k: int | None) -> None:
     if project is not None:
-        raise click.UsageError("--context has no project. Omit --project or --context.")
+        raise click.UsageError(
+            "--context searches all projects and cannot be combined with --project. Omit one of them."
+        )
     limits: dict[str, Any] = {} if k is None else {"max_memories": k}
     with session.memories() as memories:
         text = memories.recall_context(query, by=BY, **limits)
@@ -351,7 +360,7 @@ def list_(session: CliContext, limit: int, after: int | None, within: dict[str, 
     if not page.memories:
         output.say("There are no matching memories.")
     elif page.next:
-        output.say(f"{len(page.memories)} of {page.total:,}; continue with --after {page.next}.")
+        output.say(f"{len(page.memories)} of {page.total:,} memories; continue with --after {page.next}.")
 
 
 def _format_state(memory: Memory) -> str:
@@ -368,7 +377,9 @@ def _format_state(memory: Memory) -> str:
 )
 @click.argument("memory_id", metavar="ID", type=int)
 @click.option("--text", metavar="TEXT", help="New text of the memory.")
-@click.option("--pin/--unpin", "pinned", default=None, help="Exempt the memory from pruning, or not.")
+@click.option(
+    "--pin/--unpin", "pinned", default=None, help="Pin the memory, so that pruning never archives it, or unpin it."
+)
 @fact_fields()
 @why_option
 def edit(
@@ -426,7 +437,9 @@ def forget(session: CliContext, memory_ids: tuple[int, ...], purge: bool, yes: b
     for memory in targets if purge else ():
         if others := _list_merged(memory, memory_ids):
             ids = " ".join(map(str, others))
-            output.say(f"{memory.id} was merged with {ids}, which may contain the same text; check and purge them too.")
+            output.say(
+                f"Memory {memory.id} was merged with {ids}, which may contain the same text; check and purge them too."
+            )
 
 
 def _get_all(memories: Memories, memory_ids: Iterable[int]) -> list[Memory]:
@@ -475,7 +488,7 @@ def restore(session: CliContext, what: tuple[str, ...], yes: bool, why: str) -> 
     """
     if not all(word.isdecimal() for word in what):
         if len(what) > 1:
-            raise click.UsageError("Give the ids of memories, or one backup.")
+            raise click.UsageError("Give either ids of memories, or one backup and nothing else.")
         from cofio.cli.transfer import restore_backup
 
         restore_backup(session, what[0], yes=yes)

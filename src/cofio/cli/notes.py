@@ -60,13 +60,13 @@ def flush(session: CliContext, summary: str | None, about: dict[str, Any]) -> No
 
 def _read_summary(summary: str | None) -> str:
     if summary is None and sys.stdin.isatty():
-        raise click.UsageError("No summary was given. Give a summary, or - to read one.")
+        raise click.UsageError("No summary was given. Give a summary, or - to read it from standard input.")
     if summary not in (None, _STDIN):
         return str(summary)
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput("The input is not UTF-8.", "Convert it first. Nothing was written.") from error
+        raise InvalidInput("The input is not UTF-8.", "Nothing was written. Convert the input to UTF-8.") from error
 
 
 @command(
@@ -77,13 +77,15 @@ def _read_summary(summary: str | None) -> str:
     group=notes,
 )
 @click.argument("folder", required=False)
-@click.option("--label", default="", metavar="NAME", help="Name of the folder in the sources of its memories.")
+@click.option(
+    "--label", default="", metavar="NAME", help="Name for the folder in the source of its memories. Default: by folder."
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would change.")
 def index(session: CliContext, folder: str | None, label: str, dry_run: bool) -> None:
     """Sync memories with the Markdown files of FOLDER.
 
-    Only new and changed files are read; memories of deleted files are archived. Without a FOLDER it is the notes
-    folder. All changes of a run are one changeset.
+    Only new and changed files are read; memories of deleted files are archived. Without a FOLDER, the folder that
+    `cofio notes flush` writes to is indexed. All changes of a run are one changeset.
     """
     place = None if folder is None else _resolve_folder(folder)
     with session.memories(new=not dry_run) as memories:
@@ -99,7 +101,7 @@ def _resolve_folder(folder: str) -> Path:
     try:
         return Path(folder).expanduser().absolute()
     except RuntimeError as error:
-        raise InvalidInput(f"There is no home folder for {folder}.", "Give an absolute path.") from error
+        raise InvalidInput(f"The home folder in {folder} is unknown.", "Give an absolute path.") from error
 
 
 def _run_index(session: CliContext, memories: Memories, folder: Path | None, **how: Any) -> IndexResult:
@@ -116,12 +118,12 @@ def _print_result(result: IndexResult) -> None:
     output.say(_summarize(result))
     if result.unembedded:
         number = output.count(result.unembedded, "memory has", "memories have")
-        output.say(f"{number} no vector yet, and can be found by words only.")
+        output.say(f"{number} no vector yet and can be found by keywords only; `cofio reembed --missing` computes it.")
 
 
 def _summarize(result: IndexResult) -> str:
     """Summarise a run in one line."""
-    files = f"{output.count(result.files, 'file')}, {result.read:,} new or changed, {result.gone:,} gone"
+    files = f"{output.count(result.files, 'file')}, {result.read:,} new or changed, {result.gone:,} deleted"
     would = "would be " if result.dry_run else ""
     counts = (("added", result.added), ("updated", result.updated), ("archived", result.archived))
     did = ", ".join(f"{number:,} {would}{name}" for name, number in counts if number) or "no memory changes"
@@ -188,12 +190,12 @@ def _make_folder(place: Path) -> None:
 def watch(session: CliContext, folder: str, every: float) -> None:
     """Follow FOLDER until Ctrl-C: changes become memories a few seconds later.
 
-    It works on the store itself. The service can follow folders too: set COFIO_NOTES_FOLDERS, or run `cofio config set
-    notes_folders`, and restart it.
+    The command works on the store itself. The service can follow folders too: set COFIO_NOTES_FOLDERS, or run `cofio
+    config set notes_folders`, and restart the service.
     """
     if session.settings.url:
         hint = "Name the folder in COFIO_NOTES_FOLDERS where the service runs, or omit --url and COFIO_URL."
-        raise InvalidInput("watch reads files of this machine, but --url names a service.", hint)
+        raise InvalidInput("watch reads files of this machine, but --url or COFIO_URL names a service.", hint)
     from cofio.server.background.notes_watcher import NotesWatcher
 
     place = _resolve_folder(folder)

@@ -161,7 +161,10 @@ class TimeType(click.ParamType[str]):
         try:
             return parse_time(str(value), self._direction)
         except InvalidInput as error:
-            says = {-1: " Or a duration before now: 30m, 12h, 7d, 2w.", 1: " Or a duration from now: 12h, 90d, 8w."}
+            says = {
+                -1: " A duration before now is accepted too: 30m, 12h, 7d, 2w.",
+                1: " A duration from now is accepted too: 12h, 90d, 8w.",
+            }
             self.fail(f"{error.message} {error.hint}{says.get(self._direction, '')}", param, ctx)
 
 

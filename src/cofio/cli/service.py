@@ -76,7 +76,8 @@ def _exit_now_if_busy() -> None:
 def up(session: CliContext) -> None:
     """Start the service in the background, unless it is running.
 
-    An embedded store has one service; a store on PostgreSQL may have many, one per home."""
+    A SQLite store is served by one service; a PostgreSQL store can have several, one for each --home folder.
+    """
     from cofio.server import daemon
 
     instance, started = daemon.up(session.settings)
@@ -101,7 +102,7 @@ def down(session: CliContext, force: bool) -> None:
 
 @command("status", "cofio status", "cofio status --json", "cofio --url http://memory.example:8900 status")
 def status(session: CliContext) -> None:
-    """Show the state of the service, its address, and if it accepts the key."""
+    """Show the state of the service, its address, and whether it accepts your API key."""
     from cofio.server import daemon
 
     state = daemon.status(session.settings)
@@ -128,13 +129,17 @@ def _describe_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
     for rung, figures in hooks.get("rungs", {}).items():
         yield f"hooks, {rung}", f"{figures['count']} in 24 h, p50 {figures['p50_ms']} ms, p95 {figures['p95_ms']} ms"
-    for name, words in (("spool", "deliveries pending"), ("bad", "deliveries could not be read")):
+    for name, words in (
+        ("spool", "events not delivered to the service yet"),
+        ("bad", "stored events could not be read"),
+    ):
         if hooks.get(name):
             yield f"hooks, {name}", f"{hooks[name]} {words}"
     for why, count in hooks.get("failed", {}).items():
         yield "hooks, failed", f"{count} in 24 h: {why}"
     if hooks.get("resting_until"):
-        yield "hooks, resting", f"circuit breaker open until {output.when(hooks['resting_until'])}"
+        until = output.when(hooks["resting_until"])
+        yield "hooks, paused", f"the service failed repeatedly; hooks do not call it until {until}"
 
 
 def _list_fields(instance: Instance) -> dict[str, Any]:

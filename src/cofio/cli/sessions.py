@@ -26,8 +26,10 @@ _COLUMNS = (
     "cofio sessions show c71d497f",
     invoke_without_command=True,
 )
-@click.option("--project", metavar="PROJECT", help=f'Sessions with a turn in this project: {PROJECT}; "" for none.')
-@click.option("--client", default="", metavar="NAME", help="Sessions of this client, such as claude-code.")
+@click.option(
+    "--project", metavar="PROJECT", help=f'Only sessions with a turn in this project: {PROJECT}; "" for no project.'
+)
+@click.option("--client", default="", metavar="NAME", help="Only sessions of this client, such as claude-code.")
 @limit_option(20, "sessions", 1_000, short=False)
 @click.pass_context
 def sessions(context: click.Context, project: str | None, client: str, limit: int) -> None:
@@ -43,14 +45,18 @@ def sessions(context: click.Context, project: str | None, client: str, limit: in
         for summary in summaries
     )
     document = {"sessions": [summary.as_dict() for summary in summaries]}
-    empty = "No session is recorded. Hooks record them; `cofio install` sets hooks up."
+    empty = "No sessions were found. Hooks record sessions; `cofio install` sets hooks up."
     session.print_table(document, _COLUMNS, rows, empty)
 
 
 @command("show", "cofio sessions show c71d497f", "cofio sessions show c71d497f --json", group=sessions)
 @click.argument("name", metavar="SESSION")
-@click.option("--client", default="", metavar="NAME", help="Client, if several have sessions with this prefix.")
-@click.option("--owner", metavar="NAME", help='User or agent, if several have a session of that name; "" for none.')
+@click.option(
+    "--client", default="", metavar="NAME", help="Client of the session, if several clients have one with this id."
+)
+@click.option(
+    "--owner", metavar="NAME", help='User or agent of the session, if several have one with this id; "" for no owner.'
+)
 def show(session: CliContext, name: str, client: str, owner: str | None) -> None:
     """Show a session: its turns, and the memories recalled, learned and changed in it.
 

@@ -29,7 +29,7 @@ else:  # imported only by commands that need them
     Memories = Any
 
 BY = "cli"  # author of changes in the history
-PROJECT = "a folder of it, or a name"  # help text for a project argument
+PROJECT = "a name, or a folder in it"  # help text for a project argument
 _PATIENCE = 600.0  # seconds; the user can interrupt, and merging duplicates is slow
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Option: TypeAlias = Callable[[Any], Any]  # a decorator
@@ -117,7 +117,9 @@ class CliContext:
         click.echo(f"{question} [y/N] ", err=True, nl=False)
         answer = sys.stdin.readline()
         if not answer:
-            raise InvalidInput("The question was not answered.", "Give --yes to proceed without confirmation.")
+            raise InvalidInput(
+                "The question was not answered: standard input is empty.", "Give --yes to proceed without confirmation."
+            )
         is_yes = answer.strip().lower() in ("y", "yes")
         if not is_yes:
             output.say("Nothing was changed.")
@@ -126,7 +128,7 @@ class CliContext:
     def refuse_service(self, name: str) -> None:
         """Raise an error if a service is configured: the command needs the store itself."""
         if self.settings.url:
-            hint = "Omit --url and COFIO_URL, and run it on the machine of the store."
+            hint = "Omit --url, unset COFIO_URL, and run the command on the machine of the store."
             raise InvalidInput(f"{name} works on the store itself, not through a service.", hint)
 
     def refuse_running_service(self, name: str, reason: str) -> None:
@@ -148,7 +150,7 @@ class CliContext:
         try:
             name = project_at(str(here / Path(reference).expanduser()))
         except RuntimeError as error:
-            raise InvalidInput(f"There is no home folder for {reference}.", "Give an absolute path.") from error
+            raise InvalidInput(f"The home folder in {reference} is unknown.", "Give an absolute path.") from error
         return self.settings.project or name if name == project_at(str(here)) else name
 
 
@@ -182,10 +184,10 @@ def flag(*names: str, **about: Any) -> Callable[[_Command], _Command]:
 
 
 _WHERE = (
-    ("--home", "FOLDER", "Folder for the store, the models and config.toml."),
+    ("--home", "FOLDER", "Folder for the store, the models and config.toml. Default: ~/.cofio."),
     ("--store", "URL", "Store: sqlite:///PATH, a path, or postgresql://…."),
     ("--url", "URL", "Use the service at this URL."),
-    ("--api-key", "KEY", "Key for the service."),
+    ("--api-key", "KEY", "API key for the service."),
 )
 
 
@@ -281,13 +283,13 @@ def _choice(name: str, choices: Sequence[str], description: str, **attributes: A
     return click.option(f"--{name}", type=click.Choice(choices), help=description, **attributes)
 
 
-_SINCE = "Only memories created since then: 2026-02-20, or 7d for 7 days ago."
+_SINCE = "Only memories created since this time: 2026-02-20, or 7d for 7 days ago."
 within = _gather_options(
     "within",
     {
         "source": _text("source", "Only memories of exactly this source.", "SOURCE"),
         "source_prefix": _text("source-prefix", "Only memories of this source and of those below it.", "SOURCE"),
-        "project": _text("project", f'Exactly this project: {PROJECT}; "" for none.', "PROJECT"),
+        "project": _text("project", f'Only memories of this project: {PROJECT}; "" for no project.', "PROJECT"),
         "category": _choice("category", CATEGORIES, "Only memories of this category."),
         "kind": _choice("kind", KINDS, "Only memories of this kind."),
         "method": _choice("method", METHODS, "Only memories that were extracted by this method."),
@@ -300,14 +302,16 @@ within = _gather_options(
         ),
         "session": _text("session", "Only memories of this session."),
         "agent": _text("agent", "Only memories of this agent."),
-        "user": _text("user", 'Exactly this user; "" for none.'),
+        "user": _text("user", 'Only memories of this user; "" for no user.'),
         "team": _text("team", "Only memories of this team."),
         "visibility": _choice(
             "visibility", VISIBILITIES, "Only memories with this visibility; may be repeated.", multiple=True
         ),
         "since": click.option("--since", type=output.TimeType(-1), help=_SINCE),
-        "until": click.option("--until", type=output.TimeType(-1), help="Only memories created until then."),
-        "pinned": click.option("--pinned/--not-pinned", default=None, help="Only pinned memories, or only others."),
+        "until": click.option("--until", type=output.TimeType(-1), help="Only memories created until this time."),
+        "pinned": click.option(
+            "--pinned/--not-pinned", default=None, help="Only pinned memories, or only those that are not pinned."
+        ),
         "include_archived": click.option(
             "--archived", "include_archived", is_flag=True, default=None, help="Include archived memories."
         ),
@@ -317,8 +321,8 @@ within = _gather_options(
 _FACT_FIELDS: dict[str, _Option] = {
     "source": _text("source", "Source to store with the memory: client/project.", "SOURCE"),
     "project": _text("project", f"Project of the memory: {PROJECT}.", "PROJECT"),
-    "kind": _choice("kind", KINDS, "Kind to store the memory as."),
-    "category": _choice("category", CATEGORIES, "Category, which sets the retention. Default: by kind."),
+    "kind": _choice("kind", KINDS, "Kind of the memory."),
+    "category": _choice("category", CATEGORIES, "Category, which sets how long the memory is kept. Default: by kind."),
     "confidence": click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence to store, from 0 to 1."),
     "tags": click.option(
         "--tag", "tags", metavar="TAG", multiple=True, help="Tag to store with the memory; may be repeated."
@@ -331,8 +335,8 @@ _FACT_FIELDS: dict[str, _Option] = {
     "user": _text("user", "User who owns the memory."),
     "team": _text("team", "Team that owns the memory."),
     "visibility": _choice("visibility", VISIBILITIES, "Who may see the memory."),
-    "speaker": _text("speaker", "Person who said it."),
-    "context": _text("context", "Text that preceded it in the conversation; helps to find it.", "TEXT"),
+    "speaker": _text("speaker", "Person who stated the fact."),
+    "context": _text("context", "Text that preceded the fact in the conversation; helps to find it.", "TEXT"),
 }
 
 

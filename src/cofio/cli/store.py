@@ -41,8 +41,14 @@ def _format_groups(groups: dict[str, int]) -> str:
     "cofio dedup --source-prefix acme --threshold 0.95",
     "cofio dedup --apply",
 )
-@click.option("--threshold", type=click.FloatRange(0, 1), help="Minimum cosine similarity of duplicates.")
-@click.option("--source-prefix", default="", metavar="SOURCE", help="Only this source and those below it.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    help="Minimum cosine similarity of duplicates. Default: the setting dedup_threshold.",
+)
+@click.option(
+    "--source-prefix", default="", metavar="SOURCE", help="Only memories of this source and of sources below it."
+)
 @click.option("--apply", is_flag=True, help="Apply the merges; default: only show them.")
 def dedup(session: CliContext, threshold: float | None, source_prefix: str, apply: bool) -> None:
     """Find duplicate memories, and with --apply merge them."""
@@ -165,12 +171,12 @@ def set_(session: CliContext, name: str, value: str | None) -> None:
         return
     output.say(f"{name} is written to {path}.")
     if settings.origins[name] != str(path):
-        output.say(f"It has no effect yet: {settings.origins[name]} sets it too, and wins.")
+        output.say(f"The new value has no effect yet: {settings.origins[name]} sets {name} too, and takes precedence.")
 
 
 @command("path", "cofio config path", "$EDITOR $(cofio config path)", group=config)
 def path(session: CliContext) -> None:
-    """Print the path of config.toml, existing or not."""
+    """Print the path of config.toml, even if there is no such file."""
     file = str(session.settings.home / "config.toml")
     session.print_text({"path": file}, file)
 

@@ -13,15 +13,15 @@ from cofio.models.maintenance import Audit, Finding
 
 #: Advice for each finding.
 NEXT = {
-    "secrets": "Change the secret where it is valid, then `cofio forget ID --purge` erases it here, history included.",
+    "secrets": "Replace the secret where it is used; then erase it here, history included: `cofio forget ID --purge`.",
     "exact_duplicates": "`cofio dedup` shows what would be merged, `cofio dedup --apply` merges it.",
     "near_duplicates": "`cofio dedup` and `cofio consolidate` show what would be merged; with --apply they do it.",
-    "contradictions": "`cofio forget ID` archives the wrong one, `cofio supersede ID TEXT` rewords it.",
-    "echoes": "`cofio forget ID` archives one.",
-    "stale_anchors": "`cofio mark-fresh ID` if it is still valid, else `cofio supersede ID TEXT` or `cofio forget ID`.",
+    "contradictions": "`cofio forget ID` archives the wrong memory, `cofio supersede ID TEXT` corrects it.",
+    "echoes": "`cofio forget ID` archives a memory that only repeats what cofio had shown to the agent.",
+    "stale_anchors": "`cofio mark-fresh ID` if it is still true, else `cofio supersede ID TEXT` or `cofio forget ID`.",
     "never_recalled": "`cofio prune` shows what would be archived; `cofio edit ID --pin` keeps a memory permanently.",
     "unembedded": "`cofio reembed --missing` computes the vectors.",
-    "oversized": "`cofio supersede ID TEXT` replaces the document by the fact.",
+    "oversized": "`cofio supersede ID TEXT` replaces the long text by a short fact.",
 }
 #: Findings that --strict treats as failures.
 SEVERE = ("secrets", "exact_duplicates", "contradictions")
@@ -36,11 +36,11 @@ _FAILED = 1
 )
 @click.option("--examples", type=click.IntRange(0, 100), default=5, show_default=True,
               help="Maximum number of examples of each finding.")  # fmt: skip
-@click.option("--strict", is_flag=True, help=f"Exit with {_FAILED} if there are {', '.join(SEVERE)}.")
+@click.option("--strict", is_flag=True, help=f"Exit with code {_FAILED} if any of these is found: {', '.join(SEVERE)}.")
 def audit(session: CliContext, examples: int, strict: bool) -> None:
     """Audit the store: duplicates, echoes, secrets, contradictions, stale and unused memories.
 
-    Nothing is changed, and secrets are not printed.
+    Echoes are memories that only repeat text that an agent was shown. Nothing is changed, and secrets are not printed.
     """
     report = _run_audit(session, examples)
     if session.as_json:
@@ -70,7 +70,7 @@ def _print_report(report: Audit) -> None:
         output.say(report.note)
     number = output.count(report.memories, "memory", "memories")
     clean = not any(finding.count for finding in report.findings)
-    output.say(f"{number} checked; nothing was found." if clean else f"{number} checked, nothing changed.")
+    output.say(f"{number} checked; nothing was found." if clean else f"{number} checked; the audit changed nothing.")
 
 
 def _print_examples(finding: Finding) -> None:

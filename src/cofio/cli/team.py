@@ -24,8 +24,8 @@ def team() -> None:
     """
 
 
-_category = click.option("--category", type=click.Choice(_LABELS), help="Only this category or kind.")
-_team = click.option("--team", metavar="NAME", help="Only this team.")
+_category = click.option("--category", type=click.Choice(_LABELS), help="Only memories of this category or kind.")
+_team = click.option("--team", metavar="NAME", help="Only memories of this team.")
 
 
 @command("facts", "cofio team facts", "cofio team facts --category policy --limit 10 --json", group=team)
@@ -46,17 +46,17 @@ def facts(session: CliContext, category: str | None, team: str | None, limit: in
 
 @command("patterns", "cofio team patterns", "cofio team patterns --min 3 --category policy", group=team)
 @click.option("--min", "least", type=click.IntRange(1), default=2, show_default=True,
-              help="Minimum number of times that an agent said it.")  # fmt: skip
+              help="Minimum number of times that an agent stated the fact.")  # fmt: skip
 @_category
 @_team
 @limit_option(20, "patterns", 1_000, short=False)
 def patterns(session: CliContext, least: int, category: str | None, team: str | None, limit: int) -> None:
-    """List facts that agents repeat to the team, most frequent first."""
+    """List team facts that an agent has stated repeatedly, most frequent first."""
     filters: dict[str, Any] = {"limit": limit, "category": category or "", "team": team}
     with session.memories() as memories:
         repeats = memories.detect_cross_agent_patterns(min_occurrences=least, **filters)
     rows = ((repeat.occurrences, repeat.agent, repeat.memory.id, repeat.memory.text) for repeat in repeats)
-    empty = f"No agent has repeated a fact {output.count(least, 'time')}."
+    empty = f"No agent has stated a team fact at least {output.count(least, 'time')}."
     document = {"patterns": [repeat.as_dict() for repeat in repeats]}
     session.print_table(document, (_TIMES, _AGENT, ID, TEXT), rows, empty)
 
@@ -72,7 +72,7 @@ def patterns(session: CliContext, least: int, category: str | None, team: str | 
 @click.option("--max", "limit", type=click.IntRange(1, 50), default=5, show_default=True,
               help="Maximum number of memories per section.")  # fmt: skip
 def enrich(session: CliContext, query: str, memory_session: str, include_team: bool, limit: int) -> None:
-    """Print the text that memories add to a system message before a model answers QUERY.
+    """Print the context from memories that belongs into the system message before a model answers QUERY.
 
     It has sections with personal memories and, with --team, memories of the team. Prints nothing without matches.
     """

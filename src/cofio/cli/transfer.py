@@ -39,7 +39,9 @@ def _open(session: CliContext, name: str, *, new: bool = False) -> Keeper:
     session.refuse_service(name)
     settings = session.settings
     if not new and settings.missing_file:
-        raise NotFound(f"There is no store at {settings.missing_file}.", "--store or COFIO_STORE names another.")
+        raise NotFound(
+            f"There is no store at {settings.missing_file}.", "Name an existing store with --store or COFIO_STORE."
+        )
     return session.open_keeper(settings)
 
 
@@ -103,12 +105,13 @@ def _format_counts(memories: int, rows: int) -> str:
 @click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
 @click.option("--skip-bad", is_flag=True, help="Skip invalid lines, and list them.")
 @click.option("--no-embed", is_flag=True, help="Compute no vectors now; `cofio reembed --missing` does it later.")
-@click.option("--project", metavar="PROJECT", help=f"Project of the facts: {PROJECT}.")
-@click.option("--source", metavar="SOURCE", help="Source of the facts: client/project.")
+@click.option("--project", metavar="PROJECT", help=f"Project to set on every imported fact: {PROJECT}.")
+@click.option("--source", metavar="SOURCE", help="Source to set on every imported fact: client/project.")
 def import_(session: CliContext, path: Path, kind: str, **how: Any) -> None:
-    """Import an export of cofio, JSON lines with a text each, or another tool's memories.
+    """Import an export of cofio, JSON lines that each have a text, or another tool's memories.
 
-    What was imported before is skipped, so run a stopped import again to continue it. An import can be undone as one.
+    What was imported before is skipped, so run a stopped import again to continue it. `cofio undo` reverts a whole
+    import.
     """
     about = {name: how.pop(name) for name in ("project", "source")}
     if about["project"] is not None:
@@ -120,7 +123,9 @@ def import_(session: CliContext, path: Path, kind: str, **how: Any) -> None:
         try:
             result = reading(session, keeper, embed=not how["no_embed"], **options)
         except KeyboardInterrupt:
-            output.say("What was imported so far is kept: run it again to continue, or `cofio undo` to revert it.")
+            output.say(
+                "What was imported so far is kept: run the import again to continue, or `cofio undo` to revert it."
+            )
             raise
     if session.as_json:
         output.document(result.as_dict())
@@ -133,7 +138,9 @@ def _choose_reader(path: Path, kind: str) -> Callable[..., ImportResult]:
     if not path.exists():
         raise NotFound(f"{path} does not exist.", "Give an existing file or folder.")
     if not path.is_file() and not path.is_dir():
-        raise InvalidInput(f"{path} is not a regular file or a folder.", "Save it to a file first: it is read twice.")
+        raise InvalidInput(
+            f"{path} is not a regular file or a folder.", "Save the input to a file first: an import reads it twice."
+        )
     from cofio.transfer import importers
 
     file_kind = _detect_format(path) if kind == "auto" else kind
@@ -180,9 +187,11 @@ def _print_imported(result: ImportResult, *, embedded: bool) -> None:
     back = f"; `cofio undo {result.first}` reverts it" if result.first else ""
     output.say(f"{_format_counts(result.added, result.rows_added)} {would}{already_known}{back}.")
     if result.missing:
-        output.say(f"{result.missing:,} more are counted in the file: it may be truncated.")
+        output.say(f"The file announces {result.missing:,} more than it contains: it may be truncated.")
     if result.first and not embedded:
-        output.say("They are found by words only until `cofio reembed --missing` computes the vectors.")
+        output.say(
+            "Imported memories are found by keywords only until `cofio reembed --missing` computes their vectors."
+        )
 
 
 @command(
@@ -196,12 +205,12 @@ def _print_imported(result: ImportResult, *, embedded: bool) -> None:
 def copy(session: CliContext, source: str, target: str) -> None:
     """Copy one store into another, including archived memories.
 
-    Copied are ids, lineage, pins, sightings, counts, vectors, the embedder's name, and keys, from one snapshot; the
-    source may be in use. TO is new, or holds an earlier copy of FROM: run a stopped copy again to continue it. At the
-    end everything is read back, and the digests of both are compared.
+    The copy has the ids, links to older versions, pins, occurrences, counts, vectors, the embedder's name and the API
+    keys, all from one snapshot; FROM may be in use. TO is a new store or an earlier copy of FROM: run a stopped copy
+    again to continue it. At the end everything is read back, and the digests of both stores are compared.
 
     Not copied are the history of changes (the copy begins its own), the inbox, the logs of retrievals, injections and
-    access, past runs of chores, and the state of indexed notes.
+    access, past maintenance runs, and the state of indexed notes.
     """
     from cofio.transfer import copy as transfer_copy
 
@@ -212,7 +221,7 @@ def copy(session: CliContext, source: str, target: str) -> None:
             try:
                 result = transfer_copy.copy(source_store, target_store, by=BY, progress=bar.move_to)
             except KeyboardInterrupt:
-                output.say("What was copied so far is kept: run it again to continue.")
+                output.say("What was copied so far is kept: run the copy again to continue.")
                 raise
     if session.as_json:
         output.document(result.as_dict())
@@ -229,12 +238,15 @@ def _open_stores(session: CliContext, source: str, target: str) -> Iterator[tupl
         replace(session.settings, store=url, backup_schedule="") for url in (source, target)
     )
     if _locate(source_settings) == _locate(target_settings):
-        raise InvalidInput("FROM and TO are the same store.", "Name another target.")
+        raise InvalidInput("FROM and TO are the same store.", "Name another store as TO.")
     if source_settings.store_file and not source_settings.store_file.exists():
-        raise NotFound(f"There is no store at {source_settings.store_file}.", "Give the source first.")
+        raise NotFound(
+            f"There is no store at {source_settings.store_file}.", "The source comes first: `cofio copy FROM TO`."
+        )
     with closing(bootstrap.open_store(source_settings)) as source_store:
         if not source_settings.store_file and not source_store.changesets(1):
-            raise NotFound(f"{source_settings.store_name} has no memories.", "Give the source first, with its tenant.")
+            hint = "The source comes first: `cofio copy FROM TO`. A tenant is named by ?tenant=NAME in the URL."
+            raise NotFound(f"{source_settings.store_name} has no memories.", hint)
         with closing(bootstrap.open_store(target_settings)) as target_store:
             yield source_store, target_store
 
@@ -263,8 +275,10 @@ def _print_copied(result: CopyResult) -> None:
 
 @command("backup", "cofio backup", "cofio backup --to /mnt/backups --keep-days 30", "cofio backup --list")
 @click.option("--to", "to", metavar="FOLDER", type=click.Path(path_type=Path),
-              help="Target folder. Default: HOME/backups, or beside a store outside the home.")  # fmt: skip
-@click.option("--keep-days", type=click.IntRange(1), metavar="N", help="Then delete backups older than N days.")
+              help="Target folder. Default: backups in the --home folder, or beside a store outside it.")  # fmt: skip
+@click.option(
+    "--keep-days", type=click.IntRange(1), metavar="N", help="After the backup, delete backups older than N days."
+)
 @click.option("--list", "listed", is_flag=True, help="List the backups; make none.")
 def backup(session: CliContext, to: Path | None, keep_days: int | None, listed: bool) -> None:
     """Back up the whole store into one file, while it is in use.
@@ -309,7 +323,9 @@ def restore_backup(session: CliContext, name: str, *, yes: bool) -> None:
     session.refuse_running_service("restore of a backup", "memories added meanwhile would be lost")
     file = _find_backup(name, folder)
     restore.check(file, settings.store_path)
-    if not session.is_confirmed(f"Restore {file} into {settings.store_path}? The current store is kept.", yes=yes):
+    if not session.is_confirmed(
+        f"Replace {settings.store_path} by {file}? A copy of the current store is kept.", yes=yes
+    ):
         if session.as_json:
             output.document(None)
         return

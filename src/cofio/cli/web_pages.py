@@ -18,7 +18,7 @@ _OF_TERMINALS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 
 @command("ui", "cofio ui", "cofio ui map", "cofio ui --print")
 @click.argument("page", type=click.Choice(PAGES), required=False, metavar="[PAGE]")
-@click.option("--print", "only_print", is_flag=True, help="Print the URL only.")
+@click.option("--print", "only_print", is_flag=True, help="Print the URL without opening a browser.")
 def ui(session: CliContext, page: str | None, only_print: bool) -> None:
     """Open the service's web pages in your browser, at the overview or at a PAGE.
 
@@ -43,13 +43,16 @@ def _find_address(state: dict[str, Any], page: str | None, *, named: bool) -> st
     if state["answering"]:
         return f"{state['url'].rstrip('/')}/ui{f'/{page}' if page else ''}"
     if named:
-        raise Unavailable(f"No service answers at {state['url']}.", "Start it there, or unset COFIO_URL.")
+        raise Unavailable(
+            f"No service answers at {state['url']}.", "Start the service there, or omit --url and unset COFIO_URL."
+        )
     if not state["running"]:
         raise Unavailable(
-            "No service runs for this store, and the pages are part of the service.", "`cofio up` starts it."
+            "No service runs for this store, and the pages are part of the service.",
+            "Start the service with `cofio up`.",
         )
     if state.get("problem"):
-        hint = "`cofio down --force`, then `cofio up`."
+        hint = "Run `cofio down --force`, then `cofio up`."
         raise Unavailable(f"The service (pid {state['pid']}) runs and does not answer.", hint)
     raise Unavailable(f"The service (pid {state['pid']}) is still starting.", "Try again in a moment.")
 
@@ -69,4 +72,6 @@ def _tell(opened: bool, *, wants_key: bool) -> None:
     if not opened:
         output.say("No browser could be opened. Open this URL yourself.")
     if wants_key:
-        output.say("The page asks for a key: one from `cofio keys`, or the service's api_key.")
+        output.say(
+            "The page asks for a key: enter one that `cofio keys create` printed, or the service's COFIO_API_KEY."
+        )

@@ -609,9 +609,9 @@ class ClientNotes:
         """Return the folders that were indexed or are followed."""
         return decode(builtins.list[NotesFolder], self._ask("GET", "/notes")["folders"])
 
-    def export(self, folder: Path | str, **within: Unpack[ScopeKwargs]) -> VaultExportResult:
+    def export(self, folder: Path | str, **scope: Unpack[ScopeKwargs]) -> VaultExportResult:
         """Write the memories of a scope to a vault, one note each. `index` imports edits of them."""
-        body = {"folder": str(folder), **_scope(within)}
+        body = {"folder": str(folder), **_scope(scope)}
         return decode(VaultExportResult, self._ask("POST", "/notes/export", body))
 
 
@@ -639,7 +639,7 @@ def _scope_body(scope: Scope) -> dict[str, Any]:
 def _check_listable(scope: dict[str, Any]) -> dict[str, Any]:
     """Return the scope as query parameters. Raise if it needs an empty value, which a query string cannot express."""
     if scope.get("source") == "" or any("," in tag for tag in scope.get("tags", ())):
-        hint = "Search, or open the store itself."
+        hint = "Use `search`, or open the store directly with `cofio.open`."
         raise InvalidInput("Over HTTP, memories cannot be filtered by an empty source or by a tag with a comma.", hint)
     return scope
 

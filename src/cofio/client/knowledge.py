@@ -214,6 +214,7 @@ def _check_listable(where: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, value in where.items():
         if value is None or (value == "" and name not in _EMPTY_MEANS_NONE):
             raise InvalidInput(
-                f"Over HTTP, rows cannot be filtered by an empty {name}.", f"Omit {name}, or open the store itself."
+                f"Over HTTP, rows cannot be filtered by an empty {name}.",
+                f"Omit {name}, or open the store directly with `cofio.open`.",
             )
     return where

@@ -170,8 +170,8 @@ def _report(paths: Sequence[Path], by_author: dict[str, list[RelationOutcome]]) 
     }
     says = (
         f"{len(outcomes):,} pairs of {len(by_author)} authors: a stored memory and what was said later. The decision"
-        " is that of the comparer at the shipped thresholds, after the guards. A doubtful verdict counts as add, since"
-        " both memories are kept.",
+        " is that of the comparison model at its default thresholds, after the safety rules. A doubtful verdict"
+        " counts as add, since both memories are kept.",
     )
     tables = [
         authors.author_table(values, _COLUMNS, _NOTE),

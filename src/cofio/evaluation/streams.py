@@ -114,7 +114,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     """Return the streams of a file, or of every .json file of a folder."""
     streams = [_read_stream(file) for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
     if not streams:
-        raise NotFound(f"{path} has no stream.", "Name a .json file, or a folder of them.")
+        raise NotFound(f"{path} contains no .json file.", "Name a .json file, or a folder of them.")
     return streams
 
 

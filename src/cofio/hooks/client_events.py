@@ -64,9 +64,13 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(raw.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("The hook input is not JSON.", "Pass the client's input on unchanged.") from error
+        raise InvalidInput(
+            "The hook input is not JSON.", "Pass the JSON that the client writes to the hook on unchanged."
+        ) from error
     if not isinstance(fields, dict):
-        raise InvalidInput("The hook input is not a JSON object.", "Pass the client's input on unchanged.")
+        raise InvalidInput(
+            "The hook input is not a JSON object.", "Pass the JSON that the client writes to the hook on unchanged."
+        )
     return fields
 
 

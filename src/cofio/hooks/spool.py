@@ -57,7 +57,7 @@ def store_delivery(home: str | Path, client: str, raw: bytes, *, at: str, projec
         sync(path)
     except OSError as error:
         hint = "Check the folder's permissions and the free disk space."
-        raise StoreError(f"The spool in {home} cannot be written: {error.strerror}.", hint) from error
+        raise StoreError(f"The folder spool in {home} cannot be written: {error.strerror}.", hint) from error
     return Path(path.decode("utf-8", "surrogateescape"))
 
 
@@ -126,7 +126,10 @@ def _check_room(folder: bytes, size: int, most_files: int, most_bytes: int) -> N
             files += 1
             size += about.st_size
     if files >= most_files or size > most_bytes:
-        raise SpoolFull("The spool is full.", "Start the service with `cofio up`: it takes in what waits.")
+        raise SpoolFull(
+            "The folder for captures that wait for the service is full.",
+            "Start the service with `cofio up`: it imports the stored captures.",
+        )
 
 
 def _unlink(path: bytes) -> None:

@@ -73,11 +73,14 @@ def launcher(settings: Settings) -> Check:
     path = paths.launcher(settings)
     content = files.read(path)
     if content is None or not os.access(path, os.X_OK):
-        says = f"{path} is missing." if content is None else f"{path} may not be executed."
+        says = f"{path} is missing." if content is None else f"{path} is not executable."
         return Check("launcher", "wrong", says, "`cofio up` or `cofio install` writes it.")
     if content != os.fsencode(hooks_launcher.launcher(sys.executable, hooks_launcher.ENTRY, settings.home)):
         return Check(
-            "launcher", "warning", f"{path} starts another Python or cofio than this.", "`cofio install` renews it."
+            "launcher",
+            "warning",
+            f"{path} starts another installation of Python or cofio than this one.",
+            "`cofio install` renews it.",
         )
     return Check("launcher", "ok", str(path))
 
@@ -86,7 +89,7 @@ def switch(hooks: str) -> Iterator[Check]:
     """Check that COFIO_HOOKS does not switch hooks off."""
     if hooks.strip().lower() in _OFF:
         says = f"COFIO_HOOKS is {hooks.strip()}: hooks of clients started from here do nothing."
-        yield Check("hooks", "wrong", says, "`unset COFIO_HOOKS`, unless you mean it.")
+        yield Check("hooks", "wrong", says, "Run `unset COFIO_HOOKS`, unless this is intended.")
 
 
 # ── the service ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,7 +100,8 @@ def service(settings: Settings, state: Mapping[str, Any]) -> Check:
     if not state["answering"]:
         return _check_silent(settings, state)
     if state["key"] in ("wrong", "missing"):
-        says = f"The service at {state['url']} requires a key; ours is {state['key']}. {state.get('problem') or ''}"
+        says = f"The service at {state['url']} requires a key; the configured one is {state['key']}."
+        says = f"{says} {state.get('problem') or ''}"
         remedy = "Set api_key to a key of the service: `cofio config set api_key`."
         again = "" if settings.url else " Then `cofio down` and `cofio up`, so that hooks know it too."
         return Check("service", "wrong", says.strip(), remedy + again)
@@ -163,11 +167,16 @@ def embedder(client: ServiceProbe) -> Check:
 def judge(settings: Settings) -> Check:
     """Check that the judgement model can be used; without it, patterns and rules judge."""
     if not settings.judge:
-        return Check("judge", "warning", "switched off: patterns and rules judge.", "Unset COFIO_JUDGE to use it.")
+        return Check(
+            "judge",
+            "warning",
+            "switched off by COFIO_JUDGE; patterns and word rules replace it.",
+            "Unset COFIO_JUDGE to use it.",
+        )
     try:
         card = read_card()
     except CofioError as error:
-        return Check("judge", "warning", f"{error.message} Patterns and rules judge.", error.hint)
+        return Check("judge", "warning", f"{error.message} Patterns and word rules replace it.", error.hint)
     return Check("judge", "ok", f"{card['name']}, {card['sha256'][:12]}")
 
 
@@ -224,13 +233,18 @@ def check_waiting(settings: Settings, client: ServiceProbe | None) -> Iterator[C
         says = f"{failed['count']} of the hooks' runs failed in the last 24 hours{_list_reasons(summary)}."
         yield Check("hooks", "warning", says, f"Their turns may be lost. See {settings.home / 'hooks.log'}.")
     if summary.get("spool"):
-        says = f"{summary['spool']} deliveries wait for the service."
+        says = f"{summary['spool']} stored captures wait for the service."
         yield Check("spool", "warning", says, _explain_delivery(settings, client))
     if summary.get("bad"):
-        says = f"{summary['bad']} deliveries could not be read."
+        says = f"{summary['bad']} stored captures could not be read."
         yield Check("spool", "warning", says, f"They are kept in {settings.home / 'spool' / 'bad'}.")
     if client and (parked := len(_fetch_items(client, "parked"))):
-        yield Check("inbox", "warning", f"{parked} captures are parked.", "`cofio inbox --state parked` says why.")
+        yield Check(
+            "inbox",
+            "warning",
+            f"{parked} captures could not be processed and are parked.",
+            "`cofio inbox --state parked` says why.",
+        )
     if client and (failed := [item for item in _fetch_items(client, "pending") if item.attempts]):
         says = f"{len(failed)} captures wait after a failed attempt: {failed[0].reason}"
         yield Check("inbox", "warning", says, "They are tried again; `cofio inbox --state pending` lists them.")
@@ -384,9 +398,9 @@ def _check_openclaw(settings: Settings, record: Manifest) -> Iterator[Check]:
         yield Check("openclaw", "warning", "The client is installed, but cofio is not set up in it.", again)
     elif not slot or slot.plain() != plugin:
         holder = slot.plain() if slot else "no plugin"
-        yield Check("openclaw", "wrong", f"The memory slot in {path} belongs to {holder}.", again)
+        yield Check("openclaw", "wrong", f"OpenClaw's memory slot in {path} is set to {holder}, not to cofio.", again)
     elif str(openclaw.target(settings)) not in (loaded.plain() if loaded else []):
-        yield Check("openclaw", "warning", f"The plugin has the slot, but {path} loads it from elsewhere.", again)
+        yield Check("openclaw", "warning", f"OpenClaw uses the plugin, but {path} loads it from another folder.", again)
     elif not (openclaw.target(settings) / "openclaw.plugin.json").exists():
         yield Check("openclaw", "wrong", f"The plugin's files are missing in {openclaw.target(settings)}.", again)
     else:

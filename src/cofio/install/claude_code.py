@@ -35,7 +35,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     """Return the plan for Claude Code. If our plugin is enabled, it does everything, and the plan is empty."""
     values = read(settings)
     if plugin := plugin_name(values):
-        note = f"Claude Code has our plugin enabled ({plugin}): hooks in the settings would run everything twice."
+        note = f"Claude Code has the cofio plugin enabled ({plugin}): hooks in the settings would run everything twice."
         return InstallPlan(client="claude-code", notes=(note,))
     folder = shims.folder_in(paths.home_of("claude-code", settings))
     hook_by_event = hooks_in(folder, installed_version())

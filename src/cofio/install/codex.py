@@ -45,7 +45,7 @@ def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: b
     """Return the plan for Codex. If our plugin is enabled, it provides the hooks and the server."""
     values = read(settings)
     if plugin := plugin_name(values):
-        note = f"Codex has our plugin enabled ({plugin}): hooks in its settings would run everything twice."
+        note = f"Codex has the cofio plugin enabled ({plugin}): hooks in its settings would run everything twice."
         return InstallPlan(client="codex", notes=(note,))
     folder = shims.folder_in(paths.home_of("codex", settings))
     hook_by_event = hooks_in(folder)
@@ -108,7 +108,7 @@ def _make_notes(values: Mapping[str, Any], *, approved: bool) -> tuple[str, ...]
     off = isinstance(features, dict) and features.get("hooks") is False
     notes = ["Codex's config.toml has hooks = false under [features]: no hook runs until it is removed."] if off else []
     if not approved:
-        notes.append("Codex asks before it runs a new hook: open it, type /hooks, and approve the five of cofio.")
+        notes.append("Codex asks before it runs a new hook: open it, type /hooks, and approve the five hooks of cofio.")
     return tuple(notes)
 
 

@@ -48,7 +48,7 @@ class Manifest:
             entries = [_make_entry(item) for item in data["files"]]
             return cls(home, {entry.path: entry for entry in entries}, [str(item) for item in data["folders"]])
         except (ValueError, KeyError, TypeError) as error:
-            hint = "Move it away; `cofio uninstall` then removes the entries that it recognises."
+            hint = "Move it away; `cofio uninstall` then removes the entries that it recognises as its own."
             raise Misconfigured(f"{home / NAME} is not a valid record of `cofio install`.", hint) from error
 
     def clients(self) -> list[str]:

@@ -72,7 +72,7 @@ def _make_config(settings: Settings) -> dict[str, Any]:
 def _make_notes(settings: Settings) -> tuple[str, ...]:
     notes = ["OpenClaw loads a plugin when its configuration changes; if not, run `openclaw gateway restart`."]
     if settings.api_key and not _finds_us(settings):
-        notes.append("The service has a key: set it yourself as `token` in plugins.entries.cofio.config.")
+        notes.append("The service requires a key: set it yourself as `token` in plugins.entries.cofio.config.")
     return tuple(notes)
 
 

@@ -123,7 +123,9 @@ def _write_step(step: FileCopy | FileEdit, client: str, record: Manifest, takes:
         if files.read(step.path) == current:  # a running client may have written its own file meanwhile
             files.write(step.path, planned, mode=step.mode if isinstance(step, FileCopy) else None)
             return FileResult(step.path, "written")
-    raise InvalidInput(f"{step.path} keeps changing.", "Close the client that writes it and retry.")
+    raise InvalidInput(
+        f"{step.path} was changed by another program again and again.", "Close the client that writes it and retry."
+    )
 
 
 def _is_as_open(step: FileCopy | FileEdit) -> bool:
@@ -224,7 +226,7 @@ def _undo_entry(entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take
         files.remove(path)
         return FileResult(path, "removed")
     if rest == current:
-        return FileResult(path, "kept", "it contains nothing of ours")
+        return FileResult(path, "kept", "it contains no entry of cofio")
     files.write(path, rest)
     return FileResult(path, "taken out")
 

@@ -25,7 +25,7 @@ def startup_file() -> Path:
 def plan(variables: Mapping[str, str]) -> InstallPlan:
     """Return the plan for a block with these variables in the startup file; empty without variables."""
     if not variables:
-        return InstallPlan(client="shell", notes=("There are no variables for your shell's startup file.",))
+        return InstallPlan(client="shell", notes=("No variables need to be set in your shell's startup file.",))
     path = startup_file()
     fish = path.name.endswith(".fish")
     lines = [f"set -gx {name} {shlex.quote(value)}" if fish else f"export {name}={shlex.quote(value)}"

@@ -49,7 +49,7 @@ _WHY = {
     "deadline": "it took too long",
     "refused": "no service is there",
     "down": "no service is there",
-    "resting": "hooks pause asking the service",
+    "resting": "hooks do not ask the service for a while after errors",
     "garbage": "the service sent an invalid reply",
 }
 
@@ -149,7 +149,7 @@ def test_client(
         except subprocess.TimeoutExpired:
             yield Check(f"{client}, proof", "wrong", f"The hook does not end within {_PATIENCE:g} s.", "See hooks.log.")
         except (CofioError, OSError) as error:
-            yield Check(f"{client}, proof", "wrong", str(error), "`cofio status` may say more.")
+            yield Check(f"{client}, proof", "wrong", str(error), "See `cofio status`.")
 
 
 def _run_trial(client: str, trial: TrialSession, service: Client | None) -> Iterator[Check]:
@@ -200,7 +200,9 @@ def _check_capture(client: str, trial: TrialSession, service: Client) -> Check:
     if item.state == "pending":
         return Check(name, "warning", f"The turn was captured and is pending: {item.reason or 'for the model'}.")
     if item.state == "parked":
-        return Check(name, "wrong", f"The turn was captured and parked: {item.reason}.", "`cofio inbox`.")
+        return Check(
+            name, "wrong", f"The turn was captured and parked: {item.reason}.", "`cofio inbox --state parked` lists it."
+        )
     return Check(name, "wrong", f"The turn was captured, but nothing was stored: {item.reason}.", "See service.log.")
 
 
@@ -251,10 +253,10 @@ def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] 
 def _purge(service: Client, memory_id: int) -> None:
     """Purge a memory of the doctor. Team memories are made private first, since a member may not purge them."""
     try:
-        service.purge(memory_id, by=_BY, why="the doctor's own")
+        service.purge(memory_id, by=_BY, why="test memory of cofio doctor")
     except Forbidden:
         service.update(memory_id, visibility="private", by=_BY)
-        service.purge(memory_id, by=_BY, why="the doctor's own")
+        service.purge(memory_id, by=_BY, why="test memory of cofio doctor")
 
 
 def _read_session(item: Item) -> str:

@@ -220,7 +220,7 @@ def open_client(url: str, *, follow_redirects: bool = False) -> httpx2.Client:
         )
     except (ImportError, ValueError, httpx2.InvalidURL) as error:
         hint = "Set http_proxy and https_proxy to an http:// address, or add the host to no_proxy."
-        raise Misconfigured("The proxy of the environment is not an HTTP proxy.", hint) from error
+        raise Misconfigured("The proxy in the environment variables is not an HTTP proxy.", hint) from error
 
 
 def _find_proxy(url: str) -> str | None:
@@ -244,7 +244,7 @@ def check_url(url: str, name: str) -> str:
     hint = "Give a URL that begins with https:// or http://."
     if "@" in url:  # checked before the URL is quoted in an error
         message = f"The address of {name} contains a user name or a password."
-        raise Misconfigured(message, "Set the API key setting instead.")
+        raise Misconfigured(message, "Remove it, and give the API key in its own setting.")
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and url.isascii()

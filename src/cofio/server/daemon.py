@@ -142,7 +142,7 @@ def _warm(keeper: Keeper) -> None:
         keeper.warm()
         keeper.embed_missing()  # left by an interrupted re-embedding or undo
     except CofioError as error:  # searching reports the same error
-        _log.warning("model not loaded: %s", error)
+        _log.warning("embedding model not loaded: %s", error)
 
 
 @contextmanager
@@ -346,7 +346,8 @@ def down(settings: Settings, *, force: bool = False) -> Instance | None:
     _send(instance, signal.SIGKILL)
     if not _wait_for_release(settings, instance):
         raise Unavailable(
-            f"The service (pid {instance.pid}) cannot be stopped.", "It is blocked in the kernel; try again later."
+            f"The service (pid {instance.pid}) cannot be stopped.",
+            "It waits for the operating system, often for a disk; try again later.",
         )
     return instance
 

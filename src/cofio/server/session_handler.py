@@ -149,7 +149,7 @@ class SessionHandler:
                 os.fsencode(self._home), self._keeper.services.shared.retrieval_log.import_recalls
             )
         except (OSError, CofioError) as error:
-            _log.warning("recalls made without the service are not counted yet: %s", error)
+            _log.warning("recalls that hooks made without the service could not be imported: %s", error)
 
     def _drain_spool(self) -> int:
         count = 0
@@ -159,7 +159,7 @@ class SessionHandler:
             except (TooBusy, StoreError, Unavailable):
                 raise  # it stays in the spool, as do all later ones
             except Exception as error:  # noqa: BLE001 - one bad delivery must not block the others
-                _log.warning("unreadable delivery %s was moved aside: %s", entry.path.name, error)
+                _log.warning("the capture in %s cannot be read and was moved to spool/bad: %s", entry.path.name, error)
                 spool.set_aside(entry)
             else:
                 spool.remove_entry(entry)
@@ -243,7 +243,7 @@ class SessionHandler:
         try:
             keeper.services.captures.mark_injected(hook_event.client, hook_event.session, injected)
         except CofioError as error:  # at worst a memory is injected twice after a restart
-            _log.warning("injected memories not recorded: %s", error.message)
+            _log.warning("could not record which memories were injected: %s", error.message)
 
     def _get_session_state(self, hook_event: Event, keeper: Keeper) -> _SessionState:
         key = (keeper.viewer, hook_event.client, hook_event.session)
@@ -299,7 +299,7 @@ class SessionHandler:
                 about = _build_labels(hook_event, project_name, name, keeper.viewer)
                 keeper.amend(messages, by=hook_event.client, at=turn.at, **about)
         except InvalidInput as error:  # its content cannot be stored
-            _log.warning("transcript not imported: %s", error)
+            _log.warning("transcript of the session not imported: %s", error)
 
     def _review(self, hook_event: Event, project_name: str, keeper: Keeper) -> None:
         """Let the language model read everything that compaction removes from the agent's context, its findings
@@ -324,7 +324,7 @@ def _read_turns(hook_event: Event) -> list[transcripts.TranscriptTurn]:
     try:
         return list(transcripts.read_transcript(path)) if path.suffix == ".jsonl" and path.is_file() else []
     except (InvalidInput, OSError) as error:  # deleted meanwhile, not readable, or not text
-        _log.warning("transcript not read: %s", error)
+        _log.warning("transcript of the session cannot be read: %s", error)
         return []
 
 

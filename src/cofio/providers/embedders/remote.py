@@ -119,7 +119,7 @@ class _RemoteEmbedder(ABC):
         if self._dimension is None:
             self._dimension = dimension
         if dimension != self._dimension:
-            hint = f"Set the dimension to {dimension}, or choose a model that has {self._dimension}."
+            hint = f"Set COFIO_EMBEDDER_DIMENSION to {dimension}, or choose a model that has {self._dimension}."
             raise Misconfigured(f"{self.model} returns vectors of {dimension} dimensions, not {self._dimension}.", hint)
 
     def _build_malformed(self, problem: str) -> Unavailable:
@@ -148,8 +148,8 @@ class OpenAIEmbedder(_RemoteEmbedder):
             raise Misconfigured(
                 "The OpenAI embedder needs an API key.", "Set COFIO_EMBEDDER_KEY, or use the embedder `local`."
             )
-        denied = f"Set the embedder's key to one that {host} accepts for {model}, or use the embedder `local`."
-        absent = f"Check the model's name, {model}, and the embedder's url, {url} (usually it ends in /v1)."
+        denied = f"Set COFIO_EMBEDDER_KEY to a key that {host} accepts for {model}, or use the embedder `local`."
+        absent = f"Check the model's name, {model}, and COFIO_EMBEDDER_URL, {url} (usually it ends in /v1)."
         hint = "Try again later; the embedder `local` needs no provider."
         hints = {401: denied, 403: denied, 404: absent}
         name = "OpenAI" if url == OPENAI else host

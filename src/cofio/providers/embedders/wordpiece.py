@@ -36,7 +36,10 @@ class WordPiece:
         try:
             self._unknown, self._first, self._last = (self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
         except KeyError as error:
-            raise Misconfigured(f"The vocabulary has no {error.args[0]}.", "Use the vocab.txt of the model.") from error
+            raise Misconfigured(
+                f"The vocabulary of the embedding model has no token {error.args[0]}.",
+                "Use the vocab.txt of the model.",
+            ) from error
         self._cached = lru_cache(CACHED_WORDS)(self._pieces)
 
     @classmethod

@@ -83,7 +83,9 @@ class AgentCLI(ABC):
         self, model: str, *, environ: Mapping[str, str], timeout: float = 60.0, options: Sequence[str] = ()
     ) -> None:
         if not model or not model.isprintable() or model.startswith("-"):
-            raise Misconfigured(f"{model!r} is not the name of a model.", "Set EXTRACT_MODEL.")
+            raise Misconfigured(
+                f"{model!r} is not the name of a model.", "Set EXTRACT_MODEL to a model name of the provider."
+            )
         self.model = model
         self._environ = {**environ, "COFIO_HOOKS": "off"}
         self._timeout = timeout

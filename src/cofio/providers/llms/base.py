@@ -65,7 +65,9 @@ class RemoteLLM(ABC):
         self, model: str, provider: Provider, hints: ErrorHints, *, reconciles: bool, without: Iterable[str] = ()
     ) -> None:
         if not model or not model.isprintable():
-            raise Misconfigured(f"{model!r} is not the name of a model.", "Set EXTRACT_MODEL.")
+            raise Misconfigured(
+                f"{model!r} is not the name of a model.", "Set EXTRACT_MODEL to a model name of the provider."
+            )
         self.model = model
         self._provider = provider
         self._hints = hints
@@ -153,7 +155,9 @@ class RemoteLLM(ABC):
             return Unavailable(message, self._hints.later)
         if status < 400:
             return Misconfigured(f"{message} Redirects are not followed.", self._hints.address)
-        return Misconfigured(message, f"It does not accept such requests for {self.model}. {self._hints.model}")
+        return Misconfigured(
+            message, f"The provider does not accept such requests for {self.model}. {self._hints.model}"
+        )
 
     def _map_plain_failure(self, rejection: Rejection) -> CofioError | None:
         """Return the error for a failure that does not depend on the form of the request, if it is one."""
@@ -199,7 +203,12 @@ class RemoteLLM(ABC):
 
     def _remember(self, without: frozenset[str]) -> None:
         for name in sorted(without - self._without):
-            _log.warning("%s does not accept %s with %s: omitted.", self._provider.name, name, self.model)
+            _log.warning(
+                "%s does not accept the parameter %s with %s; it is omitted from now on",
+                self._provider.name,
+                name,
+                self.model,
+            )
         self._without |= without
 
 

@@ -142,7 +142,7 @@ class InboxWorker:
             if self._fetch:
                 self._fetch()
         except CofioError as error:
-            _log.warning("deliveries stored by hooks could not be imported: %s", error)
+            _log.warning("captures that hooks stored on disk could not be imported: %s", error)
 
     def _apply_retention(self) -> None:
         """Apply the retention periods, at most once an hour."""

@@ -90,7 +90,7 @@ class NotesWatcher:
             except CofioError as error:
                 watch.failed(str(error))
             except Exception as error:  # noqa: BLE001 - the thread survives any error
-                _log.exception("unexpected error in folder %s", watch.folder)
+                _log.exception("unexpected error while reading the notes folder %s", watch.folder)
                 watch.failed(repr(error))
             else:
                 watch.worked()
@@ -107,7 +107,13 @@ class NotesWatcher:
         watch.was_read(stamps, moving)
         if result.changeset is None:
             return None
-        _log.info("%s: %d added, %d updated, %d archived", watch.folder, result.added, result.updated, result.archived)
+        _log.info(
+            "notes folder %s: %d memories added, %d updated, %d archived",
+            watch.folder,
+            result.added,
+            result.updated,
+            result.archived,
+        )
         self._on_sync(result)
         self._fill_pause.end()  # memories written without a vector need not wait long
         return result
@@ -168,12 +174,14 @@ class _WatchedFolder:
         """Skip this folder for a while, and log that once."""
         self.pause.failed()
         if problem != self._problem:
-            _log.warning("%s is not followed for now: %s", self.folder, problem)
+            _log.warning(
+                "changes in the notes folder %s are not read until it is available again: %s", self.folder, problem
+            )
         self._problem = problem
 
     def worked(self) -> None:
         if self._problem:
-            _log.info("%s is followed again", self.folder)
+            _log.info("changes in the notes folder %s are read again", self.folder)
         self._problem = ""
         self.pause.begin()  # reset the back-off
         self.pause.end()

@@ -54,9 +54,9 @@ class Scheduler:
             try:
                 run = self._run_if_due(chore, cron, now)
             except CofioError as error:
-                _log.warning("%s is due but cannot run: %s", chore, error)
+                _log.warning("the scheduled %s cannot run: %s", chore, error)
             except Exception:  # noqa: BLE001 - the thread survives any error
-                _log.exception("unexpected error in %s", chore)
+                _log.exception("unexpected error in the scheduled %s", chore)
             else:
                 runs += [run] if run else []
         return runs
@@ -74,7 +74,7 @@ class Scheduler:
             chore, slot=slot, by="schedule", halted=self._stopping.is_set
         )
         if run:
-            _log.info("%s of %s: %s", chore, slot, run.outcome)
+            _log.info("%s scheduled for %s: %s", chore, slot, run.outcome)
         return run
 
     def _run(self) -> None:

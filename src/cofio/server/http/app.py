@@ -232,7 +232,7 @@ class Endpoint:
             return self._no_such_method(request.method)
         call = _make_context(request, access, self.path, {**self._named, **request.path_params})
         if route.query_only and _has_body(request):
-            raise InvalidInput(f"{route.path} accepts no body.", "Use the query string.")
+            raise InvalidInput(f"{route.path} accepts no body.", "Send the fields in the query string.")
         body = await auth.read_body(request, self._deps.max_body) if route.has_body else b""
         limiter = self._deps.limits.threads(route)
         return await to_thread.run_sync(self._run_handler, route, request, body, call, limiter=limiter)
@@ -271,7 +271,7 @@ class NotFoundEndpoint(Endpoint):
     """Endpoint of all unknown paths."""
 
     def _no_such_method(self, method: str) -> Response:  # noqa: ARG002
-        return refusal(NotFound("There is no such path.", "GET /docs shows every route."))
+        return refusal(NotFound("The service has no such path.", "GET /docs shows every route."))
 
 
 def _build_endpoints(routes: Sequence[Route], deps: _EndpointDeps) -> list[Endpoint]:

@@ -38,7 +38,7 @@ _MOST_SENT = 4  # keys checked per request
 _CONFIGURED = "COFIO_API_KEY"  # name of the key from the settings in the audit log
 _BY = 100  # characters of the caller's name, in the journal
 _NAMED = 50  # of these, for the key's name
-_ASK = "Get a new one where the service runs (`cofio keys create`), and set COFIO_API_KEY to it."
+_ASK = "Create a new key where the service runs (`cofio keys create`), and set COFIO_API_KEY to it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,10 @@ class Authenticator:
         is_visit = browser and headers.get("sec-fetch-dest") == "document" and "origin" not in headers
         strange = headers.get("sec-fetch-site", "").lower() == "cross-site" and not is_visit
         if strange or not _is_same_origin(headers.getlist("origin"), host):
-            raise Forbidden("The request comes from a page of another site.", "Call the service from its own pages.")
+            raise Forbidden(
+                "The request comes from a page of another site.",
+                "Use the web UI at /ui, or call the API from a program that is not a web page.",
+            )
 
     async def identify(self, headers: Headers, address: str, act: str) -> AuthResult:
         """Return the result of checking the caller's keys. Raise for an invalid key, or too many of them."""
@@ -169,8 +172,8 @@ def refuse_without_key(auth: Auth) -> None:
 def insufficient_role(required: Role, role: Role) -> Forbidden:
     """Return the error for a key whose role is not sufficient."""
     return Forbidden(
-        f"This needs a key with the role {required}; yours has the role {role}.",
-        f"Ask the operator of the service for one: `cofio keys create NAME --role {required}`.",
+        f"This request needs a key with the role {required}; yours has the role {role}.",
+        f"Ask the operator of the service to create one: `cofio keys create NAME --role {required}`.",
     )
 
 
@@ -181,7 +184,9 @@ def caller(headers: Mapping[str, str], key: Key | None = None, unnamed: str = "h
     """
     name = headers.get("x-cofio-client", "").strip() or unnamed
     if not _NAME.fullmatch(name):
-        raise InvalidInput("X-Cofio-Client is not a valid name.", "Send up to 100 printable ASCII characters.")
+        raise InvalidInput(
+            "The header X-Cofio-Client is not a valid name.", "Send up to 100 printable ASCII characters."
+        )
     return f"{key.grant.name[:_NAMED]} (key {key.id}) · {name}"[:_BY] if key else name
 
 
@@ -288,7 +293,10 @@ def _pass(key: Key | None) -> AuthResult:
 
 
 def _wrong_key() -> WrongKey:
-    return WrongKey("The API key is not valid.", "Set COFIO_API_KEY to a key that the service knows.")
+    return WrongKey(
+        "The API key is not valid.",
+        "Set COFIO_API_KEY to a valid key; `cofio keys create NAME` makes one where the service runs.",
+    )
 
 
 def _invalid_key(key: Key) -> WrongKey:

@@ -81,7 +81,7 @@ class CachedProbe(Generic[_Value]):
             return pending.result(self._patience if patience is None else patience)
         except TimeoutError:
             if self._known is None:
-                raise StoreBusy("The value is still being computed.", "Try again in a moment.") from None
+                raise StoreBusy("The service is still computing the reply.", "Try again in a moment.") from None
             return self._known[0]
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ def of_query(query: bytes, schema: type[_Schema]) -> _Schema:
         if name in _LISTS:
             sent.setdefault(name, []).extend(value.split(","))
         elif name in sent:
-            raise InvalidInput(f"{name} is given twice.", "Give it once.")
+            raise InvalidInput(f"The query parameter {name} is given twice.", "Give it once.")
         else:
             sent[name] = _parse_time(value) if name in _TIMES else value
     try:
@@ -109,7 +109,7 @@ def _invalid_field(error: msgspec.ValidationError, schema: type[RequestModel]) -
         return InvalidInput(f"{where} field `{match[2]}` {wrong}.", f"Give one of: {_fields(schema)}.")
     if not place:
         return InvalidInput(f"The body is invalid: {_lower(problem)}.", f"Send an object with: {_fields(schema)}.")
-    hint = "Omit what you do not want to set." if "got `null`" in problem else "GET /docs shows the fields."
+    hint = "Omit the field, or give it a value." if "got `null`" in problem else "GET /docs shows the fields."
     return InvalidInput(f"`{place}` is invalid: {_lower(problem)}.", hint)
 
 

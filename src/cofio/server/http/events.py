@@ -95,7 +95,7 @@ class EventBroadcaster:
             try:
                 now = self._pulse()
             except CofioError as error:
-                _log.warning("changes cannot be polled: %s", error)
+                _log.warning("the event stream cannot check the store for changes: %s", error)
                 continue
             with self._condition:
                 if now != self._latest:

@@ -23,17 +23,19 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
-            "cofio_http_requests", "Requests answered.", ("route", "method", "status"), registry=self._registry
+            "cofio_http_requests", "HTTP requests answered.", ("route", "method", "status"), registry=self._registry
         )
         self._seconds = Histogram(
             "cofio_http_request_seconds",
-            "Duration of requests.",
+            "Duration of HTTP requests in seconds.",
             ("route",),
             registry=self._registry,
             buckets=_SECONDS,
         )
-        self._in_flight = Gauge("cofio_http_in_flight", "Requests in progress.", registry=self._registry)
-        self._memories = Gauge("cofio_memories", "Live memories in the store.", registry=self._registry)
+        self._in_flight = Gauge("cofio_http_in_flight", "HTTP requests in progress.", registry=self._registry)
+        self._memories = Gauge(
+            "cofio_memories", "Memories in the store, without archived ones.", registry=self._registry
+        )
         self._learning = Histogram(
             "cofio_learning_seconds",
             "Duration of learning from an exchange, by method: pattern, llm or none.",
@@ -47,8 +49,10 @@ class Metrics:
             "Fact-like sentences that no pattern matched.",
             registry=self._registry,
         )
-        self._calls = Counter("cofio_model_calls", "Prompts sent to the model.", registry=self._registry)
-        self._tokens = Counter("cofio_model_tokens", "Billed tokens.", ("direction",), registry=self._registry)
+        self._calls = Counter("cofio_model_calls", "Prompts sent to the language model.", registry=self._registry)
+        self._tokens = Counter(
+            "cofio_model_tokens", "Tokens billed for the language model.", ("direction",), registry=self._registry
+        )
         self._injected = Histogram(
             "cofio_injected_tokens",
             "Tokens injected at a prompt or session start; 0 if nothing matched.",
@@ -56,8 +60,8 @@ class Metrics:
             registry=self._registry,
             buckets=_TOKENS,
         )
-        self._inbox = Gauge("cofio_inbox", "Captures by state.", ("state",), registry=self._registry)
-        Info("cofio", "The service.", registry=self._registry).info({"version": __version__})
+        self._inbox = Gauge("cofio_inbox", "Captured exchanges, by state.", ("state",), registry=self._registry)
+        Info("cofio", "Version of the service.", registry=self._registry).info({"version": __version__})
 
     @contextmanager
     def flight(self) -> Iterator[None]:

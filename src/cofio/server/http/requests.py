@@ -61,9 +61,9 @@ def optional_time(description: str) -> Any:
 
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-After = Annotated[Id, doc("The `next` of the previous page.")]
-Visibility = Annotated[str, doc("Who may see it.", VISIBILITIES)]
-Why = Annotated[str, doc("Reason, for the journal.")]
+After = Annotated[Id, doc("The value `next` of the previous page.")]
+Visibility = Annotated[str, doc("Who else may see it besides its owner.", VISIBILITIES)]
+Why = Annotated[str, doc("Reason for the change, shown in the history.")]
 Deduplicated = Annotated[bool, doc("Log a known fact as seen again instead of storing it twice.")]
 DryRun = Annotated[bool, doc("Only preview what would be done.")]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
@@ -205,9 +205,13 @@ class SearchRequest(ScopeFields, kw_only=True):
 class RecallRequest(RequestModel):
     prompt: Annotated[str, doc("The user's prompt; empty at the start of a session.")] = ""
     project: Annotated[str, doc("Current project: the path of its working tree, or a name.")] = ""
-    k: Annotated[int, Meta(ge=1, le=50, description="Maximum number; default 5, at a start as many as fit.")] | None = (
-        None
-    )
+    k: (
+        Annotated[
+            int,
+            Meta(ge=1, le=50, description="Maximum number of memories; default 5, or all that fit if prompt is empty."),
+        ]
+        | None
+    ) = None
     client: Annotated[str, doc("The calling client, such as claude-code.")] = ""
     session: Annotated[str, doc("The calling session: memories learned in it are left out.")] = ""
 
@@ -277,9 +281,12 @@ class EditRequest(EditFields):
 
 class BulkRequest(RequestModel, kw_only=True):
     ids: Annotated[list[Id], Meta(min_length=1, max_length=bulk.MOST)]
-    action: Annotated[str, doc("Action for all of them.", bulk.ACTIONS)]
-    changes: Annotated[EditFields, Meta(description="Fields for the action edit, except the text.")] | UnsetType = UNSET
-    tags: Annotated[list[str], doc("Tags that tag adds and untag removes.")] = []
+    action: Annotated[str, doc("Action for all the memories.", bulk.ACTIONS)]
+    changes: (
+        Annotated[EditFields, Meta(description="New values for the action edit; the text cannot be edited in bulk.")]
+        | UnsetType
+    ) = UNSET
+    tags: Annotated[list[str], doc("Tags to add or remove, for the actions tag and untag.")] = []
     why: Why = ""
 
     def fields(self) -> dict[str, Any]:
@@ -302,7 +309,7 @@ class ExportNotesRequest(ScopeFields, kw_only=True):
 
 
 class DeleteRequest(RequestModel):
-    purge: Annotated[bool, doc("Erase it permanently, from the journal too.")] = False
+    purge: Annotated[bool, doc("Erase it permanently, from the history too.")] = False
     why: Why = ""
 
 
@@ -315,11 +322,16 @@ class SupersedeRequest(FactFields, kw_only=True):
 class IsNovelRequest(ScopeFields, kw_only=True):
     text: str
     speaker: str = ""
-    threshold: Annotated[Share, doc("Cosine similarity from which it may be known already.")] | UnsetType = UNSET
+    threshold: (
+        Annotated[Share, doc("Minimum cosine similarity to a memory at which the text may be known already.")]
+        | UnsetType
+    ) = UNSET
 
 
 class DeduplicateRequest(RequestModel):
-    threshold: Annotated[Share, doc("Cosine similarity from which two may be duplicates.")] | UnsetType = UNSET
+    threshold: (
+        Annotated[Share, doc("Minimum cosine similarity at which two memories may be duplicates.")] | UnsetType
+    ) = UNSET
     source_prefix: str = ""
     dry_run: DryRun = True
     why: Why = ""
@@ -348,8 +360,8 @@ class ApprovedDecision(RequestModel, kw_only=True, rename={"why": "reason"}):
 
 class ApproveRequest(RequestModel, kw_only=True):
     entry_type: ClassVar[type[RequestModel]] = ApprovedDecision
-    chore: Annotated[str, doc("Chore that made the decisions.", PROPOSED)]
-    as_of: Annotated[int, Meta(ge=0, description="The `as_of` of the dry run that returned them.")]
+    chore: Annotated[str, doc("Maintenance task that proposed the decisions.", PROPOSED)]
+    as_of: Annotated[int, Meta(ge=0, description="The value `as_of` of the dry run that returned the decisions.")]
     decisions: Annotated[list[ApprovedDecision], Meta(min_length=1, max_length=MAX_MEMORIES)]
     why: Why = ""
 
@@ -358,8 +370,11 @@ class ApproveRequest(RequestModel, kw_only=True):
 
 
 class UsageRequest(ScopeFields):
-    view: Annotated[Literal["never", "most", "stale"], doc("Recalled never, most, or not for long.")] = "most"
-    days: Annotated[int, Meta(ge=0, le=36_500, description="Days without a recall, for stale.")] = 90
+    view: Annotated[
+        Literal["never", "most", "stale"],
+        doc("Memories to list: never recalled, recalled most, or stale: not recalled for `days` days."),
+    ] = "most"
+    days: Annotated[int, Meta(ge=0, le=36_500, description="Days without a recall, for the view stale.")] = 90
     limit: Limit = 50
 
 
@@ -378,7 +393,9 @@ class MapRequest(ScopeFields):
 
 
 class DeleteAllRequest(RequestModel, kw_only=True):
-    source: Annotated[str, doc("This source and those below it.")]
+    source: Annotated[
+        str, doc("Source of the memories; includes the sources below it, such as claude/web below claude.")
+    ]
     dry_run: DryRun = True
     why: Why = ""
 
@@ -412,14 +429,20 @@ class MessagesBody(ExchangeFields, kw_only=True):
 
 class CaptureRequest(MessagesBody, kw_only=True):
     wait: Annotated[bool, doc("Learn from it now, and return the result.")] = False
-    series: Annotated[int, Meta(ge=0), doc("The series of its backfill; 0 for none.")] = 0
+    series: Annotated[
+        int, Meta(ge=0), doc("The `series` that POST /backfills returned; 0 if the capture is in no backfill.")
+    ] = 0
 
 
 class ObserveRequest(ExchangeFields, kw_only=True):
-    validated_intent: Annotated[str, doc("The user's intent, as validated.")] = ""
-    response: Annotated[str, doc("The response: it counts like the user's own words.")]
-    session: Annotated[str, doc("The observed activity.")] = ""
-    dialogue: Annotated[str, doc("Name of the dialogue within the session, like turn: it is captured once.")] = ""
+    validated_intent: Annotated[str, doc("The user's intent, as the observing agent understood it.")] = ""
+    response: Annotated[
+        str, doc("The response in the observed dialogue. Facts are learned from it as from the user's own words.")
+    ]
+    session: Annotated[str, doc("Id of the observed activity or session.")] = ""
+    dialogue: Annotated[
+        str, doc("Name of the dialogue within the session; the same name is captured once. Another name for turn.")
+    ] = ""
     visibility: Visibility = "team"
     wait: Annotated[bool, doc("Learn from it now, and return the result.")] = False
 
@@ -437,9 +460,9 @@ class ExtractRequest(MessagesBody, kw_only=True, rename={"later": "async"}):
 class OwnerFields(RequestModel):
     """Owner and place of a domain knowledge row."""
 
-    place: Annotated[str, doc("Source of the memories it was stated in: client/project.")] | UnsetType = UNSET
+    place: Annotated[str, doc("Source of the memories that state the row: client/project.")] | UnsetType = UNSET
     agent: str | UnsetType = UNSET
-    user: Annotated[str, doc("User who owns it.")] | UnsetType = UNSET
+    user: Annotated[str, doc("User who owns the row.")] | UnsetType = UNSET
     team: Annotated[str, doc("Team of the owner.")] | UnsetType = UNSET
     visibility: Visibility | UnsetType = UNSET
 
@@ -449,24 +472,30 @@ class NewKnowledgeRequest(OwnerFields):
 
     id: Annotated[str, doc("Id within the table; default: derived from the content.")] | UnsetType = UNSET
     confidence: Annotated[Share, doc("New confidence; default: unchanged, initially 0.5.")] | UnsetType = UNSET
-    pattern: Annotated[str, doc("What tends to happen: for patterns and seasonal.")] | UnsetType = UNSET
+    pattern: (
+        Annotated[str, doc("What tends to happen, in words; for the tables patterns and seasonal.")] | UnsetType
+    ) = UNSET
     source: Annotated[str, doc("Where it is observed: a market, a host, a sensor; * is any.")] | UnsetType = UNSET
     source_a: Annotated[str, doc("First side of a correlation.")] | UnsetType = UNSET
     source_b: Annotated[str, doc("Second side of a correlation.")] | UnsetType = UNSET
     rule: Annotated[str, doc("How both sides are related, in words.")] | UnsetType = UNSET
-    relation: Annotated[str, doc("Whether one side leads the other.", RELATIONS)] | UnsetType = UNSET
-    inverse: Annotated[bool, doc("When one side rises, the other falls.")] | UnsetType = UNSET
+    relation: Annotated[str, doc("Whether one side moves before the other.", RELATIONS)] | UnsetType = UNSET
+    inverse: Annotated[bool, doc("Whether the other side falls when one side rises.")] | UnsetType = UNSET
     metric: Annotated[str, doc("Metric of a threshold: volume, latency.")] | UnsetType = UNSET
     value: Annotated[float, doc("Value of the threshold.")] | UnsetType = UNSET
-    direction: Annotated[str, doc("Side of the value that triggers.", DIRECTIONS)] | UnsetType = UNSET
-    inclusive: Annotated[bool, doc("Whether the value itself triggers.")] | UnsetType = UNSET
+    direction: Annotated[str, doc("Side of the value on which the threshold triggers.", DIRECTIONS)] | UnsetType = UNSET
+    inclusive: Annotated[bool, doc("Whether a measurement equal to the value triggers the threshold.")] | UnsetType = (
+        UNSET
+    )
     unit: Annotated[str, doc("Unit of the value: %, ms, GB, $.")] | UnsetType = UNSET
     period: Annotated[str, doc("Period of recurrence.", PERIODS)] | UnsetType = UNSET
     during: Annotated[str, doc("When in the period: mon-fri, 09:30-16:00, a cron expression.")] | UnsetType = UNSET
-    lasts: Annotated[int, Meta(ge=1, description="Minutes, from each time of a cron expression.")] | UnsetType = UNSET
+    lasts: (
+        Annotated[int, Meta(ge=1, description="Minutes that each occurrence of a cron expression lasts.")] | UnsetType
+    ) = UNSET
     timezone: Annotated[str, doc("Time zone of `during`.")] | UnsetType = UNSET
-    memory: Annotated[Id, doc("The memory that states it.")] | UnsetType | None = UNSET
-    created_at: Annotated[Time, doc("When it was first known; an existing row keeps its own.")] | UnsetType = UNSET
+    memory: Annotated[Id, doc("Id of the memory that states the row.")] | UnsetType | None = UNSET
+    created_at: Annotated[Time, doc("When the row was first known; ignored if the row exists.")] | UnsetType = UNSET
     why: Why = ""
 
     def known(self) -> dict[str, Any]:
@@ -478,9 +507,9 @@ class NewVerdictRequest(OwnerFields, kw_only=True):
     anomaly: Annotated[str, doc("Name of the judged anomaly; a later verdict on it replaces this one.")]
     verdict: Annotated[str, doc("The verdict.", VERDICTS)]
     note: Annotated[str, doc("Result of the investigation.")] = ""
-    about: Annotated[list[str], doc("Claims that raised it: thresholds/aapl.volume.above.")] = []
-    process: Annotated[bool, doc("Adjust the claims now; otherwise only store the verdict.")] = True
-    id: Annotated[str, doc("Id; default: derived from the anomaly.")] | UnsetType = UNSET
+    about: Annotated[list[str], doc("Rows that raised the anomaly, such as thresholds/aapl.volume.above.")] = []
+    process: Annotated[bool, doc("Adjust the confidence of these rows now; otherwise only store the verdict.")] = True
+    id: Annotated[str, doc("Id of the verdict; default: derived from the anomaly.")] | UnsetType = UNSET
     why: Why = ""
 
     def known(self) -> dict[str, Any]:
@@ -493,7 +522,7 @@ class RowListingRequest(OwnerFields):
     """Filter fields of a table; omitted fields do not filter."""
 
     limit: Limit = 50
-    after: Annotated[str, doc("The `next` of the previous page.")] | UnsetType = UNSET
+    after: Annotated[str, doc("The value `next` of the previous page.")] | UnsetType = UNSET
 
     def where(self) -> dict[str, Any]:
         """Return the sent fields of a row."""
@@ -512,23 +541,28 @@ class KnowledgeListingRequest(RowListingRequest):
     direction: Annotated[str, doc("Only this direction.", DIRECTIONS)] | UnsetType = UNSET
     unit: str | UnsetType = UNSET
     period: Annotated[str, doc("Only this period.", PERIODS)] | UnsetType = UNSET
-    memory: Annotated[Id, doc("Only rows stated by this memory.")] | UnsetType = UNSET
+    memory: Annotated[Id, doc("Only rows that the memory with this id states.")] | UnsetType = UNSET
 
 
 class FeedbackListingRequest(RowListingRequest):
     anomaly: str | UnsetType = UNSET
     verdict: Annotated[str, doc("Only these verdicts.", VERDICTS)] | UnsetType = UNSET
-    processed: Annotated[bool, doc("Whether the verdict has been applied to its claims.")] | UnsetType = UNSET
+    processed: (
+        Annotated[bool, doc("Only verdicts that were applied to the rows they judge (true), or were not yet (false).")]
+        | UnsetType
+    ) = UNSET
 
 
 class NewKeyRequest(RequestModel, kw_only=True):
-    name: Annotated[str, doc("Holder or purpose.")]
-    role: Annotated[str, doc("What it allows.", ROLES)] = "write"
-    agent: Annotated[str, doc("Agent it is bound to.")] = ""
-    user: Annotated[str, doc("User it is bound to.")] = ""
+    name: Annotated[str, doc("Name of the key: its holder or purpose.")]
+    role: Annotated[str, doc("What the key allows.", ROLES)] = "write"
+    agent: Annotated[str, doc("Agent that the key is bound to; default: any.")] = ""
+    user: Annotated[str, doc("User that the key is bound to; default: any.")] = ""
     team: Annotated[str, doc("The user's team.")] = ""
-    prefixes: Annotated[list[str], doc("Sources it may see and write, including those below; default: all.")] = []
-    expires_at: Annotated[Time, doc("When it expires; default: never.")] | None = None
+    prefixes: Annotated[
+        list[str], doc("Sources that the key may see and write, including those below; default: all.")
+    ] = []
+    expires_at: Annotated[Time, doc("When the key expires; default: never.")] | None = None
 
     def as_grant(self) -> Grant:
         about = {name: getattr(self, name) for name in ("name", "role", "agent", "user", "team")}
@@ -537,7 +571,9 @@ class NewKeyRequest(RequestModel, kw_only=True):
 
 
 class DoctorRequest(RequestModel):
-    about: Annotated[Literal["everything", "clients"], doc("What to check; clients: only their hooks.")] = "everything"
+    about: Annotated[
+        Literal["everything", "clients"], doc("What to check: everything, or only the hooks of the clients.")
+    ] = "everything"
 
 
 _EXCHANGE = tuple(name for name in Exchange.__dataclass_fields__ if name != "messages")

@@ -133,17 +133,15 @@ def log_to_stderr(settings: Settings) -> None:
 def _bind(settings: Settings, *, keyed: bool) -> socket.socket:
     family, address = _resolve(settings.host, settings.port)
     if not keyed and not ip_address(address[0].partition("%")[0]).is_loopback:
-        hint = "Create a key with `cofio keys create` or set COFIO_API_KEY; or listen on 127.0.0.1 only."
-        raise Misconfigured(
-            f"Without a key, others could read the memories on {settings.host or 'every address'}.", hint
-        )
+        hint = "Create a key with `cofio keys create` or set COFIO_API_KEY; or set COFIO_HOST to 127.0.0.1."
+        raise Misconfigured(f"The service would listen on {settings.host or 'every address'} without an API key.", hint)
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
     except OSError as error:
         listening.close()
-        hint = "Is the service already running? See cofio status. COFIO_PORT sets another port."
+        hint = "See `cofio status` if the service is already running; COFIO_PORT sets another port."
         raise Misconfigured(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.", hint) from error
     return listening
 

@@ -47,7 +47,7 @@ class Caller:
         where = self._resolve_project(project)
         if where == EVERYWHERE:
             hint = 'Omit `project`, name one, or give "" for none.'
-            raise InvalidInput("A memory belongs to one project.", hint)
+            raise InvalidInput(f"`project` is {EVERYWHERE!r}, but a new memory belongs to one project.", hint)
         return where or ""
 
     def source(self, project: str) -> str:

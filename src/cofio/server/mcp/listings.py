@@ -30,7 +30,7 @@ def input_schema(name: str) -> dict[str, Any] | None:
 
 
 def _describe_tool(tool: Tool) -> dict[str, Any]:
-    following = {"next": {"type": "integer", "description": "The cursor of what follows."}} if tool.pages else {}
+    following = {"next": {"type": "integer", "description": "The cursor of the next page."}} if tool.pages else {}
     gives = {"says": {"type": "string"}, "notice": {"type": "string"}, **tool.gives, **tool.may_give, **following}
     return {
         "name": tool.name,

@@ -39,7 +39,7 @@ TEMPLATES: tuple[Mapping[str, str], ...] = (
         "uriTemplate": "cofio://project/{name}/briefing",
         "name": "briefing",
         "title": "The briefing of a project",
-        "description": "The context of a session in this project at its start. A slash in the name is written %2F.",
+        "description": "The context at the start of a session in this project. Write a slash in the name as %2F.",
         "mimeType": "text/plain",
     },
 )
@@ -94,7 +94,9 @@ def _parse_cursor(cursor: str) -> ListCursor:
         return ListCursor("")
     match = _CURSOR.fullmatch(cursor) if len(cursor) <= 4 * MAX_LABEL else None
     if match is None:
-        raise InvalidInput("The cursor is not valid.", "Give the `nextCursor` of the page before, or none.")
+        raise InvalidInput(
+            "The cursor is not valid.", "Give the `nextCursor` of the previous page, or none for the first page."
+        )
     if match["name"]:
         return ListCursor(check_text(unquote(match["name"]), "cursor", MAX_LABEL))
     return ListCursor(None, int(match["after"]) if match["after"] else None, int(match["listed"]))
@@ -108,7 +110,7 @@ def _describe_briefing(project: Project) -> dict[str, str]:
         "title": f"Briefing of {title}",
         "description": (
             f"The context that a session in {shorten(project.name, _LABEL)} gets at its start. "
-            f"{count(project.memories, 'memory', 'memories')} of it."
+            f"{count(project.memories, 'memory', 'memories')} in it."
         ),
         "mimeType": "text/plain",
     }

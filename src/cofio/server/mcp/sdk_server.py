@@ -47,7 +47,7 @@ from cofio.version import __version__
 
 _AT_ONCE = 8  # concurrent calls; others wait
 _THEIRS = (InvalidInput, NotFound, Conflict)  # errors caused by the request
-_WRONG = "An internal error occurred in cofio.", "See its log."
+_WRONG = "An internal error occurred in cofio.", "See the log of cofio for details."
 _Context = ServerRequestContext[Any]
 _Told = TypeVar("_Told")
 _log = logging.getLogger(__name__)

@@ -216,6 +216,6 @@ def _learned_line(row: _Told) -> str:
 def _describe_outcome(outcome: CaptureStatus, facts: int) -> str:
     reason = shorten(outcome.reason, _LABEL)
     if outcome.state in OPEN:
-        return f"It is stored and will be learned from later: {reason or 'it is queued'}"
-    before = "" if outcome.new else "This text was already learned from. "
-    return before + (f"{count(facts, 'fact')} in it." if facts else f"Nothing in it to keep. {reason}".strip())
+        return f"The text is stored and will be processed later: {reason or 'it is queued'}"
+    before = "" if outcome.new else "This text was processed before. "
+    return before + (f"{count(facts, 'fact')} in it." if facts else f"No fact to keep was found. {reason}".strip())

@@ -203,14 +203,14 @@ _LIMIT = {
     "minimum": 1,
     "maximum": MOST_HITS,
     "default": HITS,
-    "description": "How many, at most.",
+    "description": "Maximum number of results.",
 }
-_CURSOR = {**_WHOLE, "minimum": 0, "default": 0, "description": "The `next` of the page before; 0 is the first."}
+_CURSOR = {**_WHOLE, "minimum": 0, "default": 0, "description": "The `next` of the previous page; 0 is the first page."}
 _PROJECT = (
-    "A project: its name, or the path of a folder in it. Left out, it is the one that you are at work in; "
+    "Name of a project, or the path of a folder in it. Default: the project that you work in; "
     '"" is what belongs to no project.'
 )
-_EVERY = f'"{EVERYWHERE}" searches every project, as leaving it out does where none is known.'
+_EVERY = f'"{EVERYWHERE}" searches every project, which is the default if no project is known.'
 
 
 def _list_of(needs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -222,7 +222,7 @@ _MEMORIES = _list_of(
     {"id": _WHOLE, **dict.fromkeys(("text", "kind", "project", "source", "date"), _TEXT), "archived": _TRUTH},
     score={"type": "number"},
     strength={**_TEXT, "enum": ["strong", "likely", "weak"], "description": "How well it answers."},
-    freshness={**_TEXT, "description": "changed or vanished: what it speaks of is not as it was."},
+    freshness={**_TEXT, "description": "changed or vanished: files or code that it names have changed since."},
 )
 _EPISODES = _list_of(
     {"id": _WHOLE, **dict.fromkeys(("text", "date", "session", "project", "source"), _TEXT)}, score={"type": "number"}
@@ -242,19 +242,19 @@ TOOLS: tuple[Tool, ...] = (
             "what belongs to none."
         ),
         takes={
-            "query": {**_TEXT, "minLength": 1, "description": "What to look for, in words: a question will do."},
+            "query": {**_TEXT, "minLength": 1, "description": "What to search for: words or a question."},
             "project": {**_TEXT, "description": f"{_PROJECT} {_EVERY}"},
             "limit": _LIMIT,
             "cursor": _CURSOR,
             "episodes": {
                 **_TRUTH,
                 "default": False,
-                "description": "Search what was said in earlier turns too, where memories say too little.",
+                "description": "Also search what was said in earlier turns, for when the memories say too little.",
             },
             "resume": {
                 **_TRUTH,
                 "default": False,
-                "description": "Tell where work on the project stopped too: its last sessions, and what is open.",
+                "description": "Also report where work on the project stopped: its last sessions, and what is open.",
             },
         },
         needs=("query",),

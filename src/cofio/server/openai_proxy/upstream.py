@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 << 20  # of a reply
 _MAX_ERROR_BYTES = 1 << 20
 _CONNECT_TIMEOUT = 15.0  # seconds; the timeout for the reply is a setting
-_HINT = "Is it up? CHAT_UPSTREAM_URL is its address, CHAT_UPSTREAM_TIMEOUT the longest silence in seconds."
+_HINT = "Check that the server at CHAT_UPSTREAM_URL runs; CHAT_UPSTREAM_TIMEOUT sets how long it may be silent."
 
 
 class ReplyHead(NamedTuple):
@@ -89,7 +89,7 @@ class UpstreamCall:
             raise self._map_error(error) from error
         status = self._response.status_code
         if not 200 <= status < 600:
-            raise Unavailable(f"The upstream answered {status}, which is not an HTTP status.", _HINT)
+            raise Unavailable(f"The chat upstream answered {status}, which is not an HTTP status.", _HINT)
         self._parts = self._response.iter_bytes()
         return ReplyHead(status, dict(self._response.headers.multi_items()))
 
@@ -103,7 +103,7 @@ class UpstreamCall:
             raise self._map_error(error) from error
         self._size += len(part)
         if self._size > MAX_BYTES:
-            raise Unavailable(f"The upstream's answer is longer than {MAX_BYTES:,} bytes.", _HINT)
+            raise Unavailable(f"The chat upstream's answer is longer than {MAX_BYTES:,} bytes.", _HINT)
         return part
 
     def read_all(self) -> bytes:
@@ -144,7 +144,7 @@ class UpstreamCall:
         import httpx2
 
         if isinstance(error, httpx2.TimeoutException):
-            return Unavailable(f"The upstream was silent for {self._upstream.timeout:g} seconds.", _HINT)
+            return Unavailable(f"The chat upstream was silent for {self._upstream.timeout:g} seconds.", _HINT)
         if self._response is not None:
-            return Unavailable("The upstream closed the connection in the middle of its answer.", _HINT)
-        return Unavailable(f"The upstream could not be reached at {self._upstream.url}: {error}.", _HINT)
+            return Unavailable("The chat upstream closed the connection in the middle of its answer.", _HINT)
+        return Unavailable(f"The chat upstream could not be reached at {self._upstream.url}: {error}.", _HINT)

@@ -111,7 +111,7 @@ function further(there, row) {
   return [
     { name: "confidence", label: "Confidence", kind: "share", hint: sure },
     ...(there ? [] : [id]),
-    { name: "why", label: "Why", hint: "Recorded in the journal." },
+    { name: "why", label: "Why", hint: "Shown in the history." },
   ];
 }
 

@@ -7,7 +7,7 @@ import { doing } from "./app-shell.js";
 import { CATEGORIES, KINDS, VISIBILITIES } from "./memory-labels.js";
 
 const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
-const WHY = { name: "why", label: "Why", hint: "Recorded in the journal." };
+const WHY = { name: "why", label: "Why", hint: "Shown in the history." };
 const PROJECT = { name: "project", label: "Project", hint: "A path or a name. Empty: it belongs to none." };
 const PINNED = "Pinned: it is recalled first, and never pruned";
 const TAGS = { name: "tags", label: "Tags", hint: "With commas between." };
@@ -63,8 +63,8 @@ export function erase(memory, done) {
   };
   const shown = dialog("Erase this memory for good?", save, "Erase for good",
     make("blockquote", { class: "quote" }, said(memory.text)),
-    make("p", {}, "Its words go from the journal too, and from what it was learned from; and so does the domain " +
-      "knowledge that was read from it. This is the one thing that cannot be undone."),
+    make("p", {}, "Its text is also erased from the history and from the conversation it was learned from, and so is the " +
+      "domain knowledge that was read from it. This cannot be undone."),
     sure, why);
   shown.querySelector(".primary").classList.add("erase");
   sure.input.focus();

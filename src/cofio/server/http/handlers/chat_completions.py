@@ -56,8 +56,8 @@ class ForwardedReply:
         try:
             reply = self._call.open()
             if 300 <= reply.status < 400:
-                hint = "Set CHAT_UPSTREAM_URL to its target; redirects are not followed, as requests carry the key."
-                raise Unavailable(f"The upstream answered {reply.status}, a redirect.", hint)
+                hint = "Set CHAT_UPSTREAM_URL to the address it redirects to; redirects are not followed."
+                raise Unavailable(f"The chat upstream answered {reply.status}, a redirect.", hint)
             if reply.status >= 400:
                 return HandlerReply(self._refusal(reply.status), reply.status, JSON, _select_headers(reply))
             media = reply.headers.get("content-type", JSON)
@@ -107,7 +107,7 @@ class ForwardedReply:
         except (ValueError, RecursionError, TypeError, KeyError):
             pass  # no JSON, such as a gateway's page: converted to OpenAI's format
         text = " ".join(raw.decode("utf-8", "replace").split())[:300]
-        return _fault(f"The upstream answered {status}: {text or 'nothing'}", status, "upstream_error")
+        return _fault(f"The chat upstream answered {status}: {text or 'an empty body'}", status, "upstream_error")
 
 
 class LearnedCompletion(ForwardedReply):
@@ -168,7 +168,7 @@ class ChatCall:
             self._state.keeper.amend(messages, hold=hold, by=self._by, **self._about)
             self._state.worker.wake()
         except CofioError as error:
-            _log.warning("chat not captured: %s", error)
+            _log.warning("chat exchange not captured: %s", error)
 
 
 def _require_upstream(state: AppState) -> Upstream:
@@ -186,7 +186,7 @@ def _find_context(state: AppState, request: ChatRequest, context: RequestContext
     try:
         return state.keeper.enrich_prompt(question, include_team=True, by=context.by)
     except CofioError as error:
-        _log.warning("chat continues without memories: %s", error)
+        _log.warning("chat request forwarded without memories: %s", error)
         return ""
 
 

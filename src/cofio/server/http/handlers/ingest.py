@@ -110,7 +110,7 @@ def _reserve_model(state: AppState) -> Iterator[None]:
     """Reserve the model for one request; raise if the queue is too long."""
     if not state.reading.acquire(blocking=False):
         hint = 'Retry in a few seconds, or send "async": true and fetch the result later.'
-        raise TooBusy("The model is busy with other conversations.", hint)
+        raise TooBusy("The language model is busy with other conversations.", hint)
     try:
         yield
     finally:

@@ -39,10 +39,14 @@ def exchange(state: AppState, request: bytes, context: RequestContext) -> Handle
     sdk_server = _import_sdk()
     headers = {name: value for name, value in context.headers.items() if name in _READ or name.startswith(_OWN)}
     if not headers.get("content-type", "").lower().startswith(JSON):
-        raise InvalidInput("The Content-Type of the request is not JSON.", f"Send an MCP message as {JSON}.")
+        raise InvalidInput(
+            "The Content-Type of the request is not JSON.", f"Send an MCP message with Content-Type: {JSON}."
+        )
     reply = sdk_server.handle_post(RequestDispatcher(state, context), headers, request)
     if reply.status >= 400 and not reply.media.startswith(JSON):
-        raise InvalidInput("It is not a valid MCP request.", f"Accept {JSON}, and send one message at a time.")
+        raise InvalidInput(
+            "The request is not a valid MCP request.", f"Send Accept: {JSON}, and one message per request."
+        )
     return HandlerReply(reply.body, reply.status, reply.media or JSON)
 
 

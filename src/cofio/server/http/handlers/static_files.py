@@ -30,7 +30,7 @@ def page_of(name: str) -> Callable[[AppState, None, RequestContext], HandlerRepl
 def page_file(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
     """Return a script, stylesheet or image. NotFound for any other name."""
     if context.file not in static_files():
-        raise NotFound("There is no such file.", "The pages start at /ui.")
+        raise NotFound("The web UI has no such file.", "Open /ui for its start page.")
     return _send_file(static_files()[context.file])
 
 
