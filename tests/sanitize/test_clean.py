@@ -140,7 +140,7 @@ NO_MESSAGES: list[list[Any]] = [
 
 @pytest.mark.parametrize("messages", NO_MESSAGES)
 def test_list_without_messages_is_rejected_with_an_example(messages: list[Any]) -> None:
-    with pytest.raises(InvalidInput, match="is empty") as caught:
+    with pytest.raises(InvalidInput, match="contains no message") as caught:
         clean(messages)
     assert '{"role": "user"' in caught.value.hint
 

@@ -299,7 +299,7 @@ class InboxContract:
         parked, settled = receive(store, "parked", "settled")
         store.inbox.park(parked, "odd")
         store.inbox.settle(resolution(settled, "rejected", reason="Small talk"))
-        for number, why in ((parked, "is parked"), (settled, f"Item {settled} is already processed")):
+        for number, why in ((parked, "is parked"), (settled, f"Capture {settled} is already processed")):
             before = store.inbox.item(number)
             with pytest.raises(Conflict, match=why):
                 store.inbox.settle(resolution(number))

@@ -106,7 +106,7 @@ class RunsContract:
         assert (died.id, died.slot, died.by, died.outcome) == (first.id, MONDAY, "one", "died")
         assert died.finished_at is not None
         assert not store.runs.alive(first.id)
-        with pytest.raises(Conflict, match="given up for dead"):
+        with pytest.raises(Conflict, match="recorded as died"):
             store.runs.finish(first.id, "done", {})
         store.runs.finish(second.id, "done", {})
         assert [run.outcome for run in store.runs.newest(9)] == ["done", "died"]

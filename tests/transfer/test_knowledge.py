@@ -284,10 +284,10 @@ def test_dry_run_counts_rows(make: Make) -> None:
         ({"confidence": 1.5}, "confidence"),
         ({"knowledge": "zebras"}, "no table 'zebras'"),
         ({"knowledge": ["thresholds"]}, "no table"),
-        ({"id": ""}, "no id"),
-        ({"id": "a b"}, "id is"),
-        ({"value": None}, "value is None"),
-        ({"created_at": None}, "no created_at"),
+        ({"id": ""}, "field id is missing"),
+        ({"id": "a b"}, "not a valid id"),
+        ({"value": None}, "value must be a number"),
+        ({"created_at": None}, "field created_at is missing"),
         ({"updated_at": "yesterday"}, "yesterday"),
         ({"direction": 7}, "direction is 7"),
         ({"metric": {}}, "metric"),
@@ -313,7 +313,7 @@ def test_missing_field_is_an_invalid_line() -> None:
     put(one, threshold())
     plain = json.loads(export_lines(one)[1])
     del plain["metric"]
-    with pytest.raises(InvalidInput, match="Line 2: It is not a row of thresholds"):
+    with pytest.raises(InvalidInput, match="Line 2: The line is not a row of thresholds"):
         import_exported(two, [export_lines(one)[0], json.dumps(plain) + "\n"])
 
 

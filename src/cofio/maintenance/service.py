@@ -293,7 +293,7 @@ class MaintenanceService:
         run = self._store.runs.claim(_check_chore(chore), "", by)
         if run is None:
             hint = "Wait until it ends; `cofio runs` shows its state."
-            raise Conflict(f"The maintenance run {chore} is already in progress.", hint)
+            raise Conflict(f"The maintenance run {chore} is already running.", hint)
         return self._run(run, by, why, scope, lambda: False)
 
     def run_scheduled(

@@ -79,7 +79,7 @@ def to_utc_iso(value: Timestamp) -> str:
         return aware.astimezone(UTC).isoformat(timespec="microseconds")
     except (ValueError, TypeError, OverflowError, OSError, AttributeError) as error:
         hint = "Give ISO 8601 (2026-02-20T06:44:28Z) or seconds or milliseconds since 1970."
-        raise InvalidInput(f"{value!r} is not a valid time.", hint) from error
+        raise InvalidInput(f"{value!r} is not a time.", hint) from error
 
 
 def days_before(at: str, days: float) -> str:

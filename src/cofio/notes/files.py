@@ -159,7 +159,7 @@ def text_of(content: bytes) -> str:
     if len(content) > BIGGEST:
         raise ValueError(f"The file is larger than {BIGGEST >> 20} MB.")
     if b"\x00" in content:
-        raise ValueError("The file is not a text file.")
+        raise ValueError("The file is not text.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
