@@ -19,7 +19,7 @@ help: ## what there is
 
 setup: $(VENV)/.ready ## a virtual environment with everything in it, and .venv/bin/cofio
 
-$(VENV)/.ready: requirements.lock requirements-server.lock pyproject.toml scripts/setup
+$(VENV)/.ready: requirements.lock requirements-server.lock pyproject.toml packages/cofio-eval/pyproject.toml scripts/setup
 	@sh scripts/setup $(VENV)
 	@touch $@
 

@@ -32,13 +32,13 @@ import cofio
 from bench import measure
 from bench.vectors import ANCHORS, Material
 from cofio.errors import CofioError
-from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.hooks import launcher, run_log
 from cofio.install import claude_code, codex
 from cofio.models.memory import Fact
 from cofio.ports import Embedder
 from cofio.providers import embedders
 from cofio.settings import Settings
+from cofio_eval.report import Cell, Column, Report, Table
 from evals import plots
 
 BARE, TRUE = "python -I -S -c pass", "/bin/true"

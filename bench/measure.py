@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cofio.evaluation.environment import machine as machine
+from cofio_eval.environment import machine as machine
 
 if TYPE_CHECKING:
-    from cofio.evaluation.metrics import Figure
+    from cofio_eval.metrics import Figure
 
 BUSY = 0.5  # the load average above which figures are noisy
 
@@ -89,7 +89,7 @@ def middle(values: Sequence[float], *, draws: int = 1_000) -> Figure:
     """Return the median with its 95 % interval, by bootstrap with a fixed seed."""
     import numpy as np
 
-    from cofio.evaluation.metrics import SEED, Figure
+    from cofio_eval.metrics import SEED, Figure
 
     drawn = np.random.default_rng(SEED).choice(np.asarray(values, float), (draws, len(values)))
     low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))

@@ -33,11 +33,11 @@ from bench.bandwidth import DIMENSION
 from bench.server import database
 from bench.vectors import ANCHORS, Material
 from cofio.errors import CofioError
-from cofio.evaluation.metrics import Figure
-from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.ports import Embedder
 from cofio.providers import embedders
 from cofio.settings import Settings
+from cofio_eval.metrics import Figure
+from cofio_eval.report import Cell, Column, Report, Table
 from evals import plots
 
 SIZES = (1_000, 10_000, 100_000)

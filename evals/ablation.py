@@ -27,16 +27,16 @@ from unittest.mock import patch
 
 from cofio import bootstrap
 from cofio.errors import CofioError
-from cofio.evaluation import relations, spans, streams
-from cofio.evaluation.datasets import Conversation, remembered
-from cofio.evaluation.metrics import share
-from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.evaluation.statements import states_fact
 from cofio.ingest.extract import by_judgement, patterns
 from cofio.ingest.reconcile import compare
 from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.ports import Embedder
 from cofio.settings import Settings
+from cofio_eval import relations, spans, streams
+from cofio_eval.datasets import Conversation, remembered
+from cofio_eval.metrics import share
+from cofio_eval.report import Cell, Column, Report, Table
+from cofio_eval.statements import states_fact
 from evals.edits import edited
 
 #: Parts: (module, name, replacement). The judgement model is disabled by a setting instead.

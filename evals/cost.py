@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from cofio import bootstrap
-from cofio.evaluation import streams
-from cofio.evaluation.streams import Stream
 from cofio.settings import Settings
+from cofio_eval import streams
+from cofio_eval.streams import Stream
 from evals import oracle
 
 DAY = 100  # prompts per day

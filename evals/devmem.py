@@ -23,12 +23,12 @@ from typing import Any
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import CofioError, InvalidInput, NotFound
-from cofio.evaluation.jsonl import read_json
-from cofio.evaluation.metrics import mean, rate
-from cofio.evaluation.report import Column, Report, Table
-from cofio.evaluation.statements import MIN_SHARE, states_fact
 from cofio.ports import Embedder
 from cofio.settings import Settings
+from cofio_eval.jsonl import read_json
+from cofio_eval.metrics import mean, rate
+from cofio_eval.report import Column, Report, Table
+from cofio_eval.statements import MIN_SHARE, states_fact
 
 HITS = 10
 FACTS, BOTH = "facts", "facts and episodes"

@@ -18,9 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cofio.evaluation.datasets import LEFT_OUT, Conversation, read, remembered
-from cofio.evaluation.metrics import difference, mean, ndcg, recall
 from cofio.models.memory import MAX_HITS, Hit
+from cofio_eval.datasets import LEFT_OUT, Conversation, read, remembered
+from cofio_eval.metrics import difference, mean, ndcg, recall
 
 _FLOOR = 0.40  # the local embedder's
 Rule = Callable[[Sequence[Hit]], list[float]]
@@ -48,7 +48,7 @@ def main() -> int:
     options = parser.parse_args()
     if not options.file.exists():
         print(
-            f"There is no {options.file}. cofio/evaluation/datasets.py describes the format.",
+            f"There is no {options.file}. packages/cofio-eval/src/cofio_eval/datasets.py describes the format.",
             file=sys.stderr,
         )
         return 2

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cofio.evaluation.datasets import LEFT_OUT, read, remembered
-from cofio.evaluation.metrics import difference, mean, ndcg, recall
 from cofio.models.memory import Hit
 from cofio.providers.embedders import model_files
 from cofio.providers.embedders.onnx_model import open_session
 from cofio.providers.embedders.wordpiece import WordPiece
 from cofio.settings import Settings
 from cofio.text.tokens import read_in_context
+from cofio_eval.datasets import LEFT_OUT, read, remembered
+from cofio_eval.metrics import difference, mean, ndcg, recall
 
 _LONGEST = 384  # tokens of question and memory together
 MODEL = model_files.CarriedModel(

@@ -29,13 +29,13 @@ from typing import Any
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import CofioError, Unavailable
-from cofio.evaluation.metrics import SEED, Figure, difference, interval
-from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.evaluation.statements import states_fact
 from cofio.ports import LLM, Embedder
 from cofio.providers import embedders
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.settings import Settings
+from cofio_eval.metrics import SEED, Figure, difference, interval
+from cofio_eval.report import Cell, Column, Report, Table
+from cofio_eval.statements import states_fact
 from evals.decisions import measure as decisions
 from evals.llama import HOME, Asked, Given, LlamaServer, Server, Watched, running, speeds
 from evals.turns import labels, measure

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from cofio import bootstrap
-from cofio.evaluation import streams
-from cofio.evaluation.streams import Stream, StreamOutcome
 from cofio.ports import Embedder
 from cofio.settings import Settings
 from cofio.text.tokens import words
+from cofio_eval import streams
+from cofio_eval.streams import Stream, StreamOutcome
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = tuple(ROOT / "evals" / "data" / "streams" / name for name in ("dev", "test"))

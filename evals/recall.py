@@ -23,13 +23,13 @@ from tempfile import TemporaryDirectory
 
 import cofio
 from cofio.core import Keeper
-from cofio.evaluation.datasets import LEFT_OUT, Conversation, read, remembered
-from cofio.evaluation.metrics import mean
 from cofio.models.memory import Hit, Query
 from cofio.providers.embedders.local import LocalEmbedder
 from cofio.retrieval import recall
 from cofio.settings import Settings
 from cofio.text import briefing
+from cofio_eval.datasets import LEFT_OUT, Conversation, read, remembered
+from cofio_eval.metrics import mean
 from evals import coding
 
 BARS = (0.0, 0.20, 0.22, 0.24, 0.25, 0.26, 0.28, 0.30, 0.32, 0.35, 0.40)
@@ -70,7 +70,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.file and not options.file.exists():
         print(
-            f"There is no {options.file}. cofio/evaluation/datasets.py describes the format.",
+            f"There is no {options.file}. packages/cofio-eval/src/cofio_eval/datasets.py describes the format.",
             file=sys.stderr,
         )
         return 2

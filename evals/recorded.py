@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from cofio import bootstrap
-from cofio.evaluation import streams
 from cofio.settings import Settings
+from cofio_eval import streams
 
 ROOT = Path(__file__).resolve().parents[1]
 SET = ROOT / "evals" / "data" / "streams" / "test"

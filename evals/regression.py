@@ -15,8 +15,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from cofio.evaluation.metrics import DRAWS, SEED, Figure, mean
-from cofio.evaluation.report import Column
+from cofio_eval.metrics import DRAWS, SEED, Figure, mean
+from cofio_eval.report import Column
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 AGAIN = "If that is intended, record new results: make results DATA=folder."

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from cofio.errors import CofioError
-from cofio.evaluation import retrieval
-from cofio.evaluation.report import Report
 from cofio.ports import Embedder
+from cofio_eval import retrieval
+from cofio_eval.report import Report
 from evals.plots import COLOURS, Curve, linear
 
 TUNED_ON = "-dev"

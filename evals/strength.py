@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from cofio.evaluation.datasets import Conversation, read, remembered
+from cofio_eval.datasets import Conversation, read, remembered
 from evals.recall import CODING, Case, Found, ask, facts, questions
 
 EDGES = (0.0, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40, 0.45, 0.50, 0.55, 0.60, 0.65, 1.01)

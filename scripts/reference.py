@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 import cofio
+import cofio_eval
 from cofio.cli import cli
 from cofio.core import Keeper
 from cofio.models import memory
@@ -63,8 +64,11 @@ def command_line() -> str:
 def _commands(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     yield words, command
     if isinstance(command, click.Group):
-        for name in sorted(command.commands):
-            yield from _commands(command.commands[name], (*words, name))
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            subcommand = command.get_command(context, name)
+            assert subcommand
+            yield from _commands(subcommand, (*words, name))
 
 
 def http() -> str:
@@ -161,17 +165,18 @@ def python() -> str:
 
 def modules() -> str:
     """Return the modules of the package with the first sentence of their docstrings, by folder."""
-    root = Path(cofio.__file__).parent
     walks = "[Architecture](../explanation/design.md) shows how they work together."
-    parts = [f"# Modules\n\n{MADE}The modules of `src/cofio`, by folder. {walks}\n"]
-    for folder in sorted({path.parent for path in root.rglob("*.py")}):
-        name = "cofio" if folder == root else str(folder.relative_to(root))
-        rows = [f"\n## {name}\n", "| module | contents |", "|---|---|"]
-        for path in sorted(folder.glob("*.py")):
-            lines = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n\n")[0]
-            sentence = " ".join(lines.split()).replace("|", "\\|")
-            rows.append(f"| `{path.stem}` | {sentence} |")
-        parts.append("\n".join(rows) + "\n")
+    parts = [f"# Modules\n\n{MADE}The modules of `src/cofio` and of `packages/cofio-eval`, by folder. {walks}\n"]
+    for package in (cofio, cofio_eval):
+        root = Path(str(package.__file__)).parent
+        for folder in sorted({path.parent for path in root.rglob("*.py")}):
+            name = package.__name__ if folder == root else str(folder.relative_to(root))
+            rows = [f"\n## {name}\n", "| module | contents |", "|---|---|"]
+            for path in sorted(folder.glob("*.py")):
+                lines = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n\n")[0]
+                sentence = " ".join(lines.split()).replace("|", "\\|")
+                rows.append(f"| `{path.stem}` | {sentence} |")
+            parts.append("\n".join(rows) + "\n")
     return "".join(parts)
 
 

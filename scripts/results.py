@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from cofio.evaluation.metrics import Figure
-from cofio.evaluation.report import Column
+from cofio_eval.metrics import Figure
+from cofio_eval.report import Column
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path("docs") / "results"

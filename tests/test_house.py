@@ -13,6 +13,7 @@ import pytest
 import cofio
 
 SOURCE = Path(cofio.__file__).parent
+EVALUATION = SOURCE.parents[1] / "packages" / "cofio-eval" / "src" / "cofio_eval"
 
 #: Parts of the package from the bottom up. A part may import parts of lower layers and itself, not its own layer.
 LAYERS = (
@@ -27,7 +28,7 @@ LAYERS = (
     "transfer",
     "core",
     "bootstrap",
-    "__init__ evaluation server",
+    "__init__ server",
     "install",
     "cli",
     "__main__",
@@ -38,6 +39,11 @@ ENVIRONMENT_READERS = {"settings.py", "hooks/environment.py"}  # hooks avoid the
 
 def source_files() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
+
+
+def all_source_files() -> list[Path]:
+    """Return the files of cofio and of cofio-eval."""
+    return [*source_files(), *sorted(EVALUATION.rglob("*.py"))]
 
 
 def part_of(path: Path) -> str:
@@ -74,10 +80,14 @@ def test_number_of_parts_and_import_edges_is_limited() -> None:
     assert len(edges) <= 160
 
 
+def test_cofio_does_not_import_cofio_eval() -> None:
+    assert [path for path in source_files() if "cofio_eval" in path.read_text(encoding="utf-8")] == []
+
+
 def test_class_names_are_unique() -> None:
     names = Counter(
         node.name.lstrip("_")
-        for path in source_files()
+        for path in all_source_files()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     )
@@ -86,17 +96,17 @@ def test_class_names_are_unique() -> None:
 
 def test_environment_is_read_only_in_allowed_modules() -> None:
     readers = {
-        str(path.relative_to(SOURCE))
-        for path in source_files()
+        path
+        for path in all_source_files()
         if any(access in path.read_text() for access in ("os.environ", "posix.environ", "getenv("))
     }
-    assert readers == ENVIRONMENT_READERS
+    assert readers == {SOURCE / name for name in ENVIRONMENT_READERS}
 
 
 def test_blanket_excepts_are_few_and_log_or_raise() -> None:
     handlers = [
         (path, node)
-        for path in source_files()
+        for path in all_source_files()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or getattr(node.type, "id", "") in ("Exception", "BaseException"))
@@ -110,7 +120,7 @@ def test_blanket_excepts_are_few_and_log_or_raise() -> None:
 
 
 def test_every_module_has_a_docstring() -> None:
-    assert [path for path in source_files() if not ast.get_docstring(ast.parse(path.read_text()))] == []
+    assert [path for path in all_source_files() if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
 def test_public_names_are_sorted_and_defined() -> None:

@@ -1,4 +1,4 @@
-"""Tests of the built wheel: it contains every file and works without the source."""
+"""Tests of the built wheels: they contain every file, and cofio works without the source."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import cofio
+import cofio_eval
 
 SOURCE = Path(cofio.__file__).parent
+EVALUATION = Path(cofio_eval.__file__).parent
 ROOT = SOURCE.parents[1]
 SCRIPT = """
 import sys, tempfile, cofio
@@ -26,34 +28,35 @@ import cofio.providers.embedders.local, cofio.providers.embedders.remote
 """
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        str(ROOT),
-        "--no-deps",
-        "--no-build-isolation",
-        "-q",
-        "-w",
-        str(folder),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
+def build_wheel(project: Path, folder: Path) -> Path:
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
+    subprocess.run([*pip, str(project), "-w", str(folder)], check=True, capture_output=True)
     (built,) = folder.glob("*.whl")
     return built
 
 
+def files_of(package: Path) -> set[str]:
+    files = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(package.parent)) for path in files}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
 def test_wheel_contains_every_file_of_the_package(wheel: Path) -> None:
     shipped = set(zipfile.ZipFile(wheel).namelist())
-    expected = {
-        str(path.relative_to(SOURCE.parent))
-        for path in SOURCE.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    assert expected <= shipped
+    assert files_of(SOURCE) <= shipped
+    assert not any(name.startswith("cofio_eval") for name in shipped)
+
+
+def test_wheel_of_cofio_eval_has_its_files_its_command_and_cofios_version(tmp_path: Path) -> None:
+    built = zipfile.ZipFile(build_wheel(EVALUATION.parents[1], tmp_path))
+    assert files_of(EVALUATION) <= set(built.namelist())
+    metadata = f"cofio_eval-{cofio.__version__}.dist-info"
+    assert f"Requires-Dist: cofio=={cofio.__version__}\n" in built.read(f"{metadata}/METADATA").decode()
+    assert "[cofio.commands]\neval = cofio_eval.cli:evaluation\n" in built.read(f"{metadata}/entry_points.txt").decode()
 
 
 def test_installed_wheel_works_without_the_source(wheel: Path, tmp_path: Path) -> None:

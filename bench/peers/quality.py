@@ -15,11 +15,11 @@ import numpy as np
 
 from bench.peers import child, embedding
 from bench.peers.sides import Side
-from cofio.evaluation.datasets import LEFT_OUT, Conversation, Question
-from cofio.evaluation.metrics import ndcg, recall
 from cofio.models.memory import Fact
 from cofio.ports import Embedder
 from cofio.text.tokens import embedding_text
+from cofio_eval.datasets import LEFT_OUT, Conversation, Question
+from cofio_eval.metrics import ndcg, recall
 
 K = 10
 _BATCH = 256

@@ -27,10 +27,10 @@ from bench.peers import child, embedding, quality, sameness, speed, telling
 from bench.peers.sides import PEERS, PLACE, Side, chosen
 from bench.vectors import ANCHORS
 from cofio.errors import CofioError
-from cofio.evaluation import datasets
 from cofio.ports import Embedder
 from cofio.providers import embedders
 from cofio.settings import Settings
+from cofio_eval import datasets
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from bench.peers.sameness import PARTS
 from bench.peers.sides import SIDES, Measure, Side
-from cofio.evaluation.metrics import Figure, difference, interval
-from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio_eval.metrics import Figure, difference, interval
+from cofio_eval.report import Cell, Column, Report, Table
 from evals import plots
 
 #: Figures by the name of the side, or {"reason"}.

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cofio.core import Keeper
-from cofio.evaluation.metrics import DRAWS, SEED, Figure, rate
-from cofio.evaluation.report import Cell, Column, Table
 from cofio.models.memory import Fact
+from cofio_eval.metrics import DRAWS, SEED, Figure, rate
+from cofio_eval.report import Cell, Column, Table
 from evals.decisions.pairs import PairCase, PairCases
 
 Holding: TypeAlias = Callable[[Sequence[tuple[str, str]]], AbstractContextManager[tuple[Keeper, list[int]]]]

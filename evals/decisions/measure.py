@@ -22,14 +22,14 @@ import numpy as np
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import CofioError, Misconfigured
-from cofio.evaluation.authors import Progress
-from cofio.evaluation.embedders import CachingEmbedder
-from cofio.evaluation.metrics import DRAWS, SEED, Figure, difference, rate
-from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.models.exchange import LearningResult
 from cofio.models.memory import Fact
 from cofio.ports import LLM, Completion, Embedder, Health, Profile
 from cofio.settings import Settings
+from cofio_eval.authors import Progress
+from cofio_eval.embedders import CachingEmbedder
+from cofio_eval.metrics import DRAWS, SEED, Figure, difference, rate
+from cofio_eval.report import Cell, Column, Report, Table
 from evals.decisions import duplicates
 from evals.decisions.pairs import ACTIONS, PairCase, PairCases, as_facts, draw_sample, read
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from cofio.evaluation.jsonl import clean, read_rows
-from cofio.evaluation.metrics import SEED
 from cofio.models.memory import MAX_LABEL, MAX_TEXT
 from cofio.text.tokens import search_terms
+from cofio_eval.jsonl import clean, read_rows
+from cofio_eval.metrics import SEED
 from evals.ids import check_ids
 
 Action: TypeAlias = Literal["add", "update", "delete", "noop"]

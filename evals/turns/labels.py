@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cofio.evaluation.jsonl import clean, read_rows
 from cofio.models.exchange import ROLES
 from cofio.models.memory import MAX_TEXT
+from cofio_eval.jsonl import clean, read_rows
 from evals.ids import check_ids
 
 LABELS = ("store", "skip", "update")

@@ -22,13 +22,13 @@ import numpy.typing as npt
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, Unavailable, Unreadable
-from cofio.evaluation.metrics import DRAWS, SEED, Figure
-from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.evaluation.statements import MIN_SHARE, states_fact
 from cofio.models.exchange import LearningResult
 from cofio.models.memory import Fact
 from cofio.ports import LLM, Embedder
 from cofio.settings import Settings
+from cofio_eval.metrics import DRAWS, SEED, Figure
+from cofio_eval.report import Cell, Column, Report, Table
+from cofio_eval.statements import MIN_SHARE, states_fact
 from evals.turns.labels import LABELS, SPLITS, LabelledTurn, read
 
 Sums: TypeAlias = npt.NDArray[np.float64]

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from bench.peers import child, embedding, quality, run, sameness, sides, speed, telling
 
-from cofio.evaluation.datasets import read
 from cofio.testing import HashEmbedder
+from cofio_eval.datasets import read
 
 EFFORT = speed.Effort(prompts=6, warming=2, adds=4, batch=50, embedded=3)
 LOCAL_SIDES = {side.name: side for side in sides.SIDES if not side.environment}

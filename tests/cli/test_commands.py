@@ -413,12 +413,20 @@ def test_invalid_config_file_is_reported_with_its_path(cofio: InProcessCli) -> N
 # ── usage ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _get_subcommand(group: click.Command, name: str) -> click.Command:
+    assert isinstance(group, click.Group)
+    command = group.get_command(click.Context(group), name)
+    assert command
+    return command
+
+
 def _list_commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     results = []
-    for name, each in group.commands.items():
+    for name in group.commands:
         results.append((*path, name))
-        if isinstance(each, click.Group):
-            results += _list_commands(each, (*path, name))
+        command = _get_subcommand(group, name)
+        if isinstance(command, click.Group):
+            results += _list_commands(command, (*path, name))
     return results
 
 
@@ -432,8 +440,7 @@ def test_help_of_every_command_has_examples_and_option_texts(cofio: InProcessCli
     assert "--json" in result.stdout
     command: click.Command = cli
     for name in path:
-        assert isinstance(command, click.Group)
-        command = command.commands[name]
+        command = _get_subcommand(command, name)
     assert command.help
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     assert [option.name for option in options if not option.help and not option.hidden] == []

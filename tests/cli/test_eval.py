@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cofio.cli import CliContext
-from cofio.cli.evaluation import measuring
+from cofio_eval.cli import measuring
 from tests.cli.conftest import InProcessCli
 
 KEYS = {

@@ -15,9 +15,9 @@ from evals.decisions.pairs import Action, PairCase, PairCases, draw_sample, read
 
 from cofio import bootstrap
 from cofio.errors import InvalidInput, Misconfigured, NotFound
-from cofio.evaluation.metrics import macro_f1
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
+from cofio_eval.metrics import macro_f1
 from tests.evaluation.fake_judges import ScriptedJudge
 
 FACTS = [

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cofio import bootstrap
-from cofio.evaluation import streams
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
+from cofio_eval import streams
 from evals import oracle
 
 STREAM = oracle.SETS[0] / "django-logistics.json"

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from cofio.core import Keeper
-from cofio.evaluation import datasets
 from cofio.models.memory import KINDS, Hit
 from cofio.retrieval import recall
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from cofio.text.briefing import estimate_tokens, is_trivial
+from cofio_eval import datasets
 from evals import coding
 from evals import recall as measure
 

@@ -16,12 +16,12 @@ import pytest
 from evals.turns import measure
 from evals.turns.labels import read as read_turns
 
-from cofio.evaluation.datasets import read, remembered
-from cofio.evaluation.metrics import macro_f1, recall
-from cofio.evaluation.runner import DEFAULT, units
 from cofio.providers.embedders import make_reader
 from cofio.providers.embedders.local import LocalEmbedder
 from cofio.settings import Settings
+from cofio_eval.datasets import read, remembered
+from cofio_eval.metrics import macro_f1, recall
+from cofio_eval.runner import DEFAULT, units
 from evals import regression
 from tests.data import ROOT, development
 

@@ -15,10 +15,10 @@ from evals.turns.measure import TurnOutcome
 
 from cofio import bootstrap
 from cofio.errors import InvalidInput, NotFound, Unavailable
-from cofio.evaluation.report import Report
-from cofio.evaluation.statements import states_fact
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
+from cofio_eval.report import Report
+from cofio_eval.statements import states_fact
 from tests.evaluation.fake_judges import ScriptedJudge
 
 FILE = Path(__file__).resolve().parents[2] / "evals" / "turns" / "turns.jsonl"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation import datasets
-from cofio.evaluation.datasets import Conversation, read, remembered, when
 from cofio.models.memory import MAX_LABEL, MAX_TEXT
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
+from cofio_eval import datasets
+from cofio_eval.datasets import Conversation, read, remembered, when
 
 
 def make_unit(name: Any = "u1", text: Any = "The ferry leaves at six", **fields: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from math import log2
 import numpy as np
 import pytest
 
-from cofio.evaluation import metrics
-from cofio.evaluation.metrics import Figure
+from cofio_eval import metrics
+from cofio_eval.metrics import Figure
 
 RANKING = ["d", "a", "x", "b", "y"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation import relations
+from cofio_eval import relations
 from tests.evaluation.fake_judges import ScriptedJudge
 
 ANN = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.evaluation import relevance_judge
+from cofio_eval import relevance_judge
 from tests.evaluation.fake_judges import ScriptedJudge
 
 MEMORIES = ["Branches are named after tickets.", "Ada owns billing.", "Deploys go out on Tuesdays."]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cofio.evaluation.metrics import Figure
-from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.version import __version__
+from cofio_eval.metrics import Figure
+from cofio_eval.report import Cell, Column, Report, Table
 
 MACHINE = {"cpu": "Abacus", "cores": 2, "memory_gb": 1, "system": "Linux", "python": "3.11", "load": 0.1}
 

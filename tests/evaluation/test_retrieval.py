@@ -13,17 +13,17 @@ from typing import Any, Literal
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.evaluation import retrieval, runner
-from cofio.evaluation.datasets import Question, read, remembered
-from cofio.evaluation.embedders import CachingEmbedder
-from cofio.evaluation.metrics import ndcg
-from cofio.evaluation.report import Report
-from cofio.evaluation.runner import BUDGETS, MEASURES, ConversationRunner
 from cofio.models.memory import Hit, Memory
 from cofio.ports import Matrix
 from cofio.retrieval import recall
 from cofio.testing import HashEmbedder
 from cofio.text.briefing import PROMPT
+from cofio_eval import retrieval, runner
+from cofio_eval.datasets import Question, read, remembered
+from cofio_eval.embedders import CachingEmbedder
+from cofio_eval.metrics import ndcg
+from cofio_eval.report import Report
+from cofio_eval.runner import BUDGETS, MEASURES, ConversationRunner
 from evals import retrieval as evals
 
 FERRY = ("The ferry to the island leaves at six", "Ada")

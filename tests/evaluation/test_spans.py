@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.evaluation import spans
+from cofio_eval import spans
 from tests.evaluation.fake_judges import ScriptedJudge
 
 HETZNER = "staging moved to Hetzner last week"

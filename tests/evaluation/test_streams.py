@@ -11,9 +11,9 @@ import pytest
 
 from cofio import bootstrap
 from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation import streams
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
+from cofio_eval import streams
 from tests.evaluation.fake_judges import ScriptedJudge
 
 PORT, MOVED, CAT = "the staging port is 8080", "the staging port is 9090 since today", "our cat is called Biscuit"

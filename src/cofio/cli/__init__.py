@@ -1,6 +1,9 @@
 """The command line, built on the keeper, the client and the daemon.
 
 Slow modules are imported only by the commands that need them: `cofio --help` imports click and the help texts.
+
+Other packages add commands: an entry point of the group `cofio.commands` names a click command, and is loaded when that
+command runs.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from cofio.cli import (
     api_keys,
     backfill,
     episodes,
-    evaluation,
     history,
     hook,
     ingest,
@@ -36,13 +38,32 @@ from cofio.cli import (
     web_pages,
 )
 from cofio.cli.shared_options import CliContext, examples, where
-from cofio.errors import CofioError
+from cofio.errors import CofioError, Misconfigured
 from cofio.version import __version__
 
 __all__ = ["CliContext", "cli", "main"]
 
 _INTERRUPTED = 130
 _OS_HINT = "Check the free disk space, and the paths in the command and their permissions."
+
+
+class OptionalCommand(click.Command):
+    """A command that an optional package of cofio provides. Without the package, it says how to install it."""
+
+    def __init__(self, name: str, extra: str, text: str) -> None:
+        super().__init__(name, help=text, add_help_option=False)
+        self.allow_extra_args = self.ignore_unknown_options = True
+        self.extra = extra
+
+    def invoke(self, _context: click.Context) -> NoReturn:
+        """Raise an error that names the extra."""
+        message = f"`cofio {self.name}` is not installed."
+        raise Misconfigured(message, f"Run: pip install 'cofio[{self.extra}]'.")
+
+
+_EVAL = OptionalCommand(
+    "eval", "eval", "Measure retrieval, capture and decisions on your own data. Your store is not changed."
+)
 
 _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Memories", memories.COMMANDS),
@@ -68,7 +89,7 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ),
     ("Clients", (install.install, install.uninstall, install.doctor)),
     ("Maintenance", (store.stats, maintenance.usage, store_audit.audit, store.dedup, maintenance.consolidate,
-                     maintenance.prune, maintenance.runs, store.reembed, evaluation.evaluation, store.config,
+                     maintenance.prune, maintenance.runs, store.reembed, _EVAL, store.config,
                      store.completion)),
 )  # fmt: skip
 
@@ -81,6 +102,13 @@ class Cofio(click.Group):
         for heading, commands in _SECTIONS:
             with formatter.section(heading):
                 formatter.write_dl([(command.name or "", command.get_short_help_str(90)) for command in commands])
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Return the command of cofio with this name, else that of an installed package."""
+        command = super().get_command(context, name)
+        if command is None or isinstance(command, OptionalCommand):
+            return _load_plugin(name) or command
+        return command
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -109,6 +137,24 @@ class Cofio(click.Group):
             click.echo("Stopped.", err=True)
             sys.exit(_INTERRUPTED)
         sys.exit(0)
+
+
+def _load_plugin(name: str) -> click.Command | None:
+    """Return the command that an installed package registers under this name, if any."""
+    from importlib.metadata import entry_points  # slow import, not needed by cofio's own commands
+
+    for entry in entry_points(group="cofio.commands", name=name):
+        package = entry.dist.name if entry.dist else entry.value
+        hint = f"Update the package {package}, or uninstall it."
+        try:
+            command = entry.load()
+        except Exception as error:
+            message = f"`cofio {name}` cannot be loaded from {package}: {type(error).__name__}: {error}."
+            raise Misconfigured(message, hint) from error
+        if not isinstance(command, click.Command):
+            raise Misconfigured(f"`cofio {name}` of {package} is not a click command: {entry.value}.", hint)
+        return command
+    return None
 
 
 def _print_error(as_json: bool, code: str, message: str, hint: str) -> None:

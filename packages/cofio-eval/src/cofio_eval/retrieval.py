@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 
 from cofio.errors import InvalidInput
-from cofio.evaluation.authors import Progress
-from cofio.evaluation.datasets import LEFT_OUT, Conversation, Question, read, remembered
-from cofio.evaluation.embedders import CachingEmbedder
-from cofio.evaluation.metrics import SEED, Figure, difference, interval, mean, separation
-from cofio.evaluation.report import Column, Report, Table
-from cofio.evaluation.runner import (
+from cofio.ports import Embedder
+from cofio.providers import embedders
+from cofio.settings import Settings
+from cofio_eval.authors import Progress
+from cofio_eval.datasets import LEFT_OUT, Conversation, Question, read, remembered
+from cofio_eval.embedders import CachingEmbedder
+from cofio_eval.metrics import SEED, Figure, difference, interval, mean, separation
+from cofio_eval.report import Column, Report, Table
+from cofio_eval.runner import (
     BUDGETS,
     DEFAULT,
     FRAME,
@@ -33,9 +36,6 @@ from cofio.evaluation.runner import (
     ModeAnswer,
     RecallMeasurement,
 )
-from cofio.ports import Embedder
-from cofio.providers import embedders
-from cofio.settings import Settings
 
 ANSWERABLE, UNANSWERABLE, FOREIGN = "answerable", "unanswerable", "foreign"
 _GROUPS = {

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cofio.evaluation import authors
-from cofio.evaluation.jsonl import read_authors, text_of
-from cofio.evaluation.metrics import SEED, macro_f1, of_label, rate, share_at
-from cofio.evaluation.report import Column, Report, Table
 from cofio.ingest.reconcile.compare import Comparer, JudgedComparer
 from cofio.judgement.labels import RELATIONS
 from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.ports import Judge
 from cofio.text.tokens import search_terms
+from cofio_eval import authors
+from cofio_eval.jsonl import read_authors, text_of
+from cofio_eval.metrics import SEED, macro_f1, of_label, rate, share_at
+from cofio_eval.report import Column, Report, Table
 
 RATES = (0.01, 0.02, 0.05)  # share of the `add` rows that would be overwritten
 CHANGES = ("update", "delete")

@@ -16,7 +16,7 @@ from cofio.cli.shared_options import CliContext, command, command_group, ended_i
 from cofio.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from cofio.evaluation.report import Report
+    from cofio_eval.report import Report
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _PATH = click.Path(path_type=Path)
@@ -63,7 +63,7 @@ def retrieval(session: CliContext, file: Path, limit: int | None, write: Path | 
 
     FILE holds conversations with questions about them, one JSON object per line (see docs/how-to/measure.md).
     """
-    from cofio.evaluation import retrieval as measure
+    from cofio_eval import retrieval as measure
 
     _measure(session, write, partial(measure.evaluate, file, session.settings, limit=limit))
 
@@ -77,7 +77,7 @@ def turns(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> N
     PATH is a folder of .jsonl files, or such files, one per author. Each line is one JSON object with the fields role,
     before, said, facts (with quotes) and case; docs/how-to/measure.md describes them.
     """
-    from cofio.evaluation import spans as measure
+    from cofio_eval import spans as measure
 
     _measure(session, write, partial(measure.evaluate, paths))
 
@@ -91,7 +91,7 @@ def pairs(session: CliContext, paths: tuple[Path, ...], write: Path | None) -> N
     PATH is a folder of .jsonl files, or such files, one per author. Each line is one JSON object with the fields
     memory, said and label; docs/how-to/measure.md describes them.
     """
-    from cofio.evaluation import relations as measure
+    from cofio_eval import relations as measure
 
     _measure(session, write, partial(measure.evaluate, paths))
 
@@ -105,7 +105,7 @@ def relevance(session: CliContext, paths: tuple[Path, ...], write: Path | None) 
     PATH is a folder of .jsonl files, or such files, one per author. Each line is one JSON object with the fields
     memories, prompt and needed (positions in memories of those that help, from 0).
     """
-    from cofio.evaluation import relevance_judge as measure
+    from cofio_eval import relevance_judge as measure
 
     _measure(session, write, partial(measure.evaluate, paths))
 
@@ -119,7 +119,7 @@ def streams(session: CliContext, path: Path, failures: bool, write: Path | None)
 
     PATH is a .json file with exchanges, questions and prompts, or a folder of such files (docs/how-to/measure.md).
     """
-    from cofio.evaluation import streams as measure
+    from cofio_eval import streams as measure
 
     _measure(session, write, partial(measure.evaluate, path, session.settings, failures=failures))
 

@@ -16,16 +16,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from cofio.evaluation import authors
-from cofio.evaluation.jsonl import read_authors, text_of
-from cofio.evaluation.metrics import rate
-from cofio.evaluation.report import Column, Report, Table
-from cofio.evaluation.statements import states_fact
 from cofio.ingest.extract.by_judgement import kept_spans, prose
 from cofio.judgement.labels import ABOUT, KINDS
 from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.models.exchange import ROLES
 from cofio.ports import Judge, Span
+from cofio_eval import authors
+from cofio_eval.jsonl import read_authors, text_of
+from cofio_eval.metrics import rate
+from cofio_eval.report import Column, Report, Table
+from cofio_eval.statements import states_fact
 
 SHAPE = (
     'Give one JSON object per line: {"role", "before", "said", "facts": [{"text", "quote", "kind", "about"}], "case"},'

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple, TypeAlias
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, NotFound
-from cofio.evaluation.jsonl import read_json
-from cofio.evaluation.report import Column, Report, Table
 from cofio.models.memory import Memory
 from cofio.ports import Embedder
 from cofio.settings import Settings
+from cofio_eval.jsonl import read_json
+from cofio_eval.report import Column, Report, Table
 
 Groups: TypeAlias = Sequence[Sequence[str]]
 Stream: TypeAlias = Mapping[str, Any]

@@ -23,10 +23,10 @@ import cofio
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import InvalidInput
-from cofio.evaluation.jsonl import clean, describe_type, read_rows
 from cofio.models.memory import MAX_LABEL, MAX_TEXT, to_utc_iso
 from cofio.ports import Embedder, Judge, LateInteractionModel
 from cofio.settings import Settings
+from cofio_eval.jsonl import clean, describe_type, read_rows
 
 LEFT_OUT = ("adversarial", "abstention")  # categories of questions without an answer
 _SHAPE = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cofio.evaluation.report import Column, Table
+from cofio_eval.report import Column, Table
 
 Row = TypeVar("Row")
 Outcome = TypeVar("Outcome")

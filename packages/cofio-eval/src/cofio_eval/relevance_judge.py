@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cofio.evaluation import authors
-from cofio.evaluation.jsonl import read_authors, text_of
-from cofio.evaluation.metrics import rate, share_at
-from cofio.evaluation.report import Column, Report
 from cofio.judgement.onnx_classifier import LocalJudge
 from cofio.ports import Judge
+from cofio_eval import authors
+from cofio_eval.jsonl import read_authors, text_of
+from cofio_eval.metrics import rate, share_at
+from cofio_eval.report import Column, Report
 
 RATES = (0.05, 0.10, 0.20)  # share of idle prompts with an injection
 SHAPE = (

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from cofio.evaluation.environment import in_words, machine
-from cofio.evaluation.metrics import Figure
 from cofio.version import __version__
+from cofio_eval.environment import in_words, machine
+from cofio_eval.metrics import Figure
 
 Cell: TypeAlias = str | int | float | Figure | None
 

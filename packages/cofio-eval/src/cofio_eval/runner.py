@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cofio.core import Keeper
-from cofio.evaluation.datasets import Question
-from cofio.evaluation.embedders import CachingEmbedder
-from cofio.evaluation.metrics import ndcg, recall
 from cofio.models.memory import MAX_HITS, Hit, Memory
 from cofio.text.briefing import PROMPT, BriefingLine, build_block, digest, estimate_tokens
 from cofio.text.tokens import embedding_text
+from cofio_eval.datasets import Question
+from cofio_eval.embedders import CachingEmbedder
+from cofio_eval.metrics import ndcg, recall
 
 MEASURES = ("r@5", "r@10", "r@20", "ndcg@10")
 BUDGETS = (256, 512, 1_024, 2_048)  # tokens injected for an agent
