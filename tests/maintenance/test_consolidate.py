@@ -468,13 +468,6 @@ def test_consolidation_stops_on_request(store: Store) -> None:
     assert "stopped" in plan.note
 
 
-def test_progress_counts_memories_then_clusters(store: Store) -> None:
-    add_memories(store, *LIMITS)
-    result: list[tuple[int, int]] = []
-    plan_consolidation(store, TextMerger(GOOD), progress=lambda *each: result.append(each))
-    assert result == [(3, 3), (1, 1)]
-
-
 def test_empty_store_has_nothing_to_merge(store: Store) -> None:
     plan = plan_consolidation(store, TextMerger(GOOD))
     assert (plan.decisions, plan.refused, plan.examined, plan.note) == ((), (), 0, "")

@@ -9,17 +9,17 @@ Nothing is changed. Examples are shown without secrets.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.maintenance import echo_detection, pair_finder
-from cofio.maintenance.pair_finder import DuplicateIndex, MemoryPair, Redact
+from cofio.maintenance.pair_finder import DuplicateIndex, MemoryPair, Moved, Redact
 from cofio.models.maintenance import Audit, Finding
 from cofio.models.memory import CATEGORIES, Memory, Scope, days_before, to_utc_iso
-from cofio.ports import MemoryQueries, MemoryVectors, Store
+from cofio.ports import MemoryQueries, Store
 
 Stale: TypeAlias = Callable[[Sequence[Memory]], dict[int, list[str]]]
 Boot: TypeAlias = Callable[[str], Iterable[tuple[str, str]]]
@@ -33,19 +33,11 @@ _SHOWN = 240  # characters of a text
 _AROUND = 60  # characters before and after a secret
 
 
-class _FindingCase(NamedTuple):
+class _Case(NamedTuple):
     """Case of a finding."""
 
     ids: tuple[int, ...]
     reason: str
-
-
-class _FindingCases:
-    """Cases of a finding, the most important first; `count` may exceed the number of cases kept."""
-
-    def __init__(self, cases: Sequence[_FindingCase], count: int | None = None) -> None:
-        self.found = cases
-        self.count = len(cases) if count is None else count
 
 
 @dataclass(slots=True)
@@ -55,10 +47,10 @@ class _AuditIndex:
     live: int = 0
     copies: DuplicateIndex = field(default_factory=DuplicateIndex)
     heard: dict[int, list[echo_detection.EchoCandidate]] = field(default_factory=dict)
-    marked: list[_FindingCase] = field(default_factory=list)
-    secrets: list[_FindingCase] = field(default_factory=list)
-    stale: list[_FindingCase] = field(default_factory=list)
-    oversized: list[_FindingCase] = field(default_factory=list)
+    marked: list[_Case] = field(default_factory=list)
+    secrets: list[_Case] = field(default_factory=list)
+    stale: list[_Case] = field(default_factory=list)
+    oversized: list[_Case] = field(default_factory=list)
 
 
 def profile(
@@ -77,46 +69,46 @@ def profile(
     `stale` returns the changed anchors of memories; `boot` returns the lines of a project's boot files with the file
     names. `now` defaults to the current time. `progress` is called with percentages.
     """
+
+    def report(part: int, count: int, total: int) -> None:
+        if progress:
+            progress(int(100 * (part + count / max(count, total, 1)) / 3), 100)
+
     at = now or to_utc_iso(datetime.now(UTC))
-    third = _ThreePartProgress(progress)
-    index = _read(store, redact, stale, third)
-    same, against, cut = pair_finder.compare_pairs(store, index.copies, redact, comparer, third.moved)
-    missing, more = _find_unembedded(store)
+    index = _read(store, redact, stale, report)
+    pairs = pair_finder.compare_pairs(store, index.copies, redact, comparer, report)
+    unembedded = store.unembedded(_MOST_UNEMBEDDED)
+    copies, redundant = _group_copies(index)
+    never_recalled, never_recalled_count = _find_never_recalled(store, at, examples)
     cases_by_name = {
-        "secrets": _FindingCases(index.secrets),
-        "exact_duplicates": _group_copies(index),
-        "near_duplicates": _find_near_duplicates(same),
-        "contradictions": _list_contradictions(against),
-        "echoes": _FindingCases(index.marked + _find_restated(index, boot) + _find_echoes(index)),
-        "stale_anchors": _FindingCases(index.stale),
-        "never_recalled": _find_never_recalled(store, at, examples),
-        "unembedded": _FindingCases(missing),
-        "oversized": _FindingCases(index.oversized),
+        "secrets": index.secrets,
+        "exact_duplicates": copies,
+        "near_duplicates": _find_near_duplicates(pairs.same),
+        "contradictions": [_describe_pair(pair) for pair in pairs.against],
+        "echoes": index.marked + _find_restated(index, boot) + _find_echoes(index),
+        "stale_anchors": index.stale,
+        "never_recalled": never_recalled,
+        "unembedded": [_Case((memory.id,), "it has no vector") for memory in unembedded if not memory.archived],
+        "oversized": index.oversized,
     }
+    counts = {"exact_duplicates": redundant, "never_recalled": never_recalled_count}
     says = {**SAYS, "never_recalled": _describe_never_recalled(store, at)}
-    excerpts = _Examples(store, redact)
     findings = [
-        Finding(name=name, says=says[name], count=cases.count, examples=excerpts.of(cases.found[:examples]))
+        Finding(
+            name=name,
+            says=says[name],
+            count=counts.get(name, len(cases)),
+            examples=tuple(_build_example(case, store, redact) for case in cases[:examples]),
+        )
         for name, cases in cases_by_name.items()
     ]
-    return Audit(memories=index.live, findings=tuple(findings), note=" ".join(filter(None, (cut, more))))
+    notes = [pairs.note]
+    if len(unembedded) == _MOST_UNEMBEDDED:
+        notes.append(f"Only the first {_MOST_UNEMBEDDED:,} memories without a vector were counted.")
+    return Audit(memories=index.live, findings=tuple(findings), note=" ".join(filter(None, notes)))
 
 
-class _ThreePartProgress:
-    """Progress over three equal parts, reported in percent."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-
-    def moved(self, part: int, count: int, of: int) -> None:
-        if self._progress:
-            self._progress(int(100 * (part + count / max(count, of, 1)) / 3), 100)
-
-
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read(store: MemoryQueries, redact: Redact, stale: Stale, third: _ThreePartProgress) -> _AuditIndex:
+def _read(store: MemoryQueries, redact: Redact, stale: Stale, report: Moved) -> _AuditIndex:
     """Return the notes on all memories, newest first; archived ones are only searched for secrets."""
     index, count, after = _AuditIndex(), 0, None
     while True:
@@ -125,33 +117,33 @@ def _read(store: MemoryQueries, redact: Redact, stale: Stale, third: _ThreePartP
             return index
         after = memories[-1].id
         live = [memory for memory in memories if not memory.archived]
-        index.secrets += [
-            _FindingCase((memory.id,), why) for memory in memories if (why := _find_secret(memory, redact))
-        ]
+        index.secrets += [_Case((memory.id,), why) for memory in memories if (why := _find_secret(memory, redact))]
         for memory in live:
             _note(index, memory)
         notes = stale([memory for memory in live if memory.anchors])
-        index.stale += [
-            _FindingCase((memory.id,), "; ".join(notes[memory.id])) for memory in live if notes.get(memory.id)
-        ]
+        index.stale += [_Case((memory.id,), "; ".join(notes[memory.id])) for memory in live if notes.get(memory.id)]
         count += len(memories)
-        third.moved(0, count, total)
+        report(0, count, total)
 
 
 def _note(index: _AuditIndex, memory: Memory) -> None:
     place = index.copies.note(memory)
     index.live += 1
     if len(memory.text) > LONG:
-        index.oversized.append(_FindingCase((memory.id,), f"{len(memory.text):,} characters"))
+        index.oversized.append(_Case((memory.id,), f"{len(memory.text):,} characters"))
     if mark := echo_detection.find_mark(memory.text):
-        index.marked.append(_FindingCase((memory.id,), mark))
+        index.marked.append(_Case((memory.id,), mark))
     elif words := echo_detection.words_of(memory.text):
         index.heard.setdefault(words, []).append(echo_detection.echo_candidate(memory, place))
 
 
 def _find_secret(memory: Memory, redact: Redact) -> str:
     """Return the field of a memory that holds a secret, with an excerpt around it; "" if there is none."""
-    for name, text in _list_texts(memory):
+    texts = [("text", memory.text), ("context", memory.context), ("previous text", memory.previous_text or "")]
+    if memory.metadata:
+        texts.append(("metadata", json.dumps(dict(memory.metadata), ensure_ascii=False)))
+    texts += [("tags", tag) for tag in memory.tags] + [("entities", entity) for entity in memory.entities]
+    for name, text in texts:
         safe = redact(text)
         if safe != text:
             start = next((place for place, (one, two) in enumerate(zip(text, safe, strict=False)) if one != two), 0)
@@ -161,28 +153,14 @@ def _find_secret(memory: Memory, redact: Redact) -> str:
     return ""
 
 
-def _list_texts(memory: Memory) -> Iterator[tuple[str, str]]:
-    yield "text", memory.text
-    yield "context", memory.context
-    yield "previous text", memory.previous_text or ""
-    if memory.metadata:
-        yield "metadata", json.dumps(dict(memory.metadata), ensure_ascii=False)
-    for name in ("tags", "entities"):
-        for label in getattr(memory, name):
-            yield name, label
-
-
-# ── findings over several memories ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _group_copies(index: _AuditIndex) -> _FindingCases:
-    """Return the groups of exact copies, the largest first, with the number of redundant memories."""
+def _group_copies(index: _AuditIndex) -> tuple[list[_Case], int]:
+    """Return the groups of exact copies, the largest first, and the number of redundant memories."""
     groups = sorted((ids for ids in index.copies.ids.values() if len(ids) > 1), key=lambda ids: (-len(ids), -ids[0]))
-    cases = [_FindingCase(tuple(sorted(ids)[:2]), f"{len(ids)} memories have exactly this text") for ids in groups]
-    return _FindingCases(cases, sum(len(ids) - 1 for ids in groups))
+    cases = [_Case(tuple(sorted(ids)[:2]), f"{len(ids)} memories have exactly this text") for ids in groups]
+    return cases, sum(len(ids) - 1 for ids in groups)
 
 
-def _find_restated(index: _AuditIndex, boot: Boot | None) -> list[_FindingCase]:
+def _find_restated(index: _AuditIndex, boot: Boot | None) -> list[_Case]:
     """Return learned memories that repeat a boot file of their project, and remove them from the echo candidates."""
     if boot is None:
         return []
@@ -194,31 +172,26 @@ def _find_restated(index: _AuditIndex, boot: Boot | None) -> list[_FindingCase]:
                 lines = ((echo_detection.words_of(line), name) for line, name in boot(candidate.project))
                 files[candidate.project] = {line_words: name for line_words, name in lines if line_words is not None}
             if name := files[candidate.project].get(words):
-                cases.append(_FindingCase((candidate.id,), f"{name} says so"))
+                cases.append(_Case((candidate.id,), f"{name} says so"))
                 same_words.remove(candidate)
     return sorted(cases, reverse=True)
 
 
-def _find_echoes(index: _AuditIndex) -> list[_FindingCase]:
+def _find_echoes(index: _AuditIndex) -> list[_Case]:
     several = (group for group in index.heard.values() if len(group) > 1)
     pairs = [pair for same_words in several for pair in echo_detection.repeated(same_words)]
     pairs.sort(key=lambda pair: -pair[0].id)
-    return [
-        _FindingCase((echo.id, first.id), f"learned after memory {first.id}, and says the same")
-        for echo, first in pairs
-    ]
+    return [_Case((echo.id, first.id), f"learned after memory {first.id}, and says the same") for echo, first in pairs]
 
 
-def _find_never_recalled(store: Store, at: str, examples: int) -> _FindingCases:
-    """Return the oldest memories that were never retrieved, and their number."""
+def _find_never_recalled(store: Store, at: str, examples: int) -> tuple[list[_Case], int]:
+    """Return the oldest memories that were never retrieved, and the number of all."""
     before, oldest, count = days_before(at, OLD), [], 0
     for category in CATEGORIES:
         unused = store.usage.unused(category, before, limit=1 << 31)
         count += len(unused)
         oldest += [(memory.created_at, memory.id) for memory in unused[:examples]]
-    return _FindingCases(
-        [_FindingCase((memory_id,), f"since {when[:10]}") for when, memory_id in sorted(oldest)], count
-    )
+    return [_Case((memory_id,), f"since {when[:10]}") for when, memory_id in sorted(oldest)], count
 
 
 def _describe_never_recalled(store: Store, at: str) -> str:
@@ -231,55 +204,29 @@ def _describe_never_recalled(store: Store, at: str) -> str:
     return f"{text}; recorded since {since[:10]}, {max(days, 0)} days{short}"
 
 
-def _find_unembedded(store: MemoryVectors) -> tuple[list[_FindingCase], str]:
-    memories = store.unembedded(_MOST_UNEMBEDDED)
-    cases = [_FindingCase((memory.id,), "it has no vector") for memory in memories if not memory.archived]
-    is_complete = len(memories) < _MOST_UNEMBEDDED
-    return cases, "" if is_complete else f"Only the first {_MOST_UNEMBEDDED:,} memories without a vector were counted."
-
-
-def _find_near_duplicates(same: Iterable[MemoryPair]) -> _FindingCases:
+def _find_near_duplicates(same: Iterable[MemoryPair]) -> list[_Case]:
     """Return each memory that repeats another of its place, with the nearest of those, the nearest first."""
     best: dict[int, MemoryPair] = {}
     for pair in same:
         if pair.newer not in best or pair.cosine > best[pair.newer].cosine:
             best[pair.newer] = pair
-    ordered = sorted(best.values(), key=lambda pair: (-pair.cosine, pair.newer))
-    return _FindingCases([_FindingCase((pair.newer, pair.older), _explain(pair)) for pair in ordered])
+    return [_describe_pair(pair) for pair in sorted(best.values(), key=lambda pair: (-pair.cosine, pair.newer))]
 
 
-def _list_contradictions(against: Iterable[MemoryPair]) -> _FindingCases:
-    return _FindingCases([_FindingCase((pair.newer, pair.older), _explain(pair)) for pair in against])
+def _describe_pair(pair: MemoryPair) -> _Case:
+    return _Case((pair.newer, pair.older), f"{pair.reason} (cosine {pair.cosine:.2f})".strip())
 
 
-def _explain(pair: MemoryPair) -> str:
-    return f"{pair.reason} (cosine {pair.cosine:.2f})".strip()
-
-
-# ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Examples:
-    """Examples in the format of the report."""
-
-    def __init__(self, store: Store, redact: Redact) -> None:
-        self._store, self._redact = store, redact
-
-    def of(self, cases: Sequence[_FindingCase]) -> tuple[dict[str, Any], ...]:
-        return tuple(self._build_example(case) for case in cases)
-
-    def _build_example(self, case: _FindingCase) -> dict[str, Any]:
-        memories = self._store.get(case.ids)
-        return {
-            "ids": [memory.id for memory in memories],
-            "texts": [self._shorten(memory) for memory in memories],
-            "created_at": [memory.created_at for memory in memories],
-            "reason": case.reason,
-        }
-
-    def _shorten(self, memory: Memory) -> str:
-        safe = " ".join(self._redact(memory.text).split())
-        return safe if len(safe) <= _SHOWN else safe[:_SHOWN].rstrip() + " …"
+def _build_example(case: _Case, store: Store, redact: Redact) -> dict[str, Any]:
+    """Return the memories of a case in the format of the report."""
+    memories = store.get(case.ids)
+    texts = [" ".join(redact(memory.text).split()) for memory in memories]
+    return {
+        "ids": [memory.id for memory in memories],
+        "texts": [text if len(text) <= _SHOWN else text[:_SHOWN].rstrip() + " …" for text in texts],
+        "created_at": [memory.created_at for memory in memories],
+        "reason": case.reason,
+    }
 
 
 #: Description of each finding. That of "never_recalled" depends on how long retrievals have been recorded.

@@ -9,13 +9,12 @@ work runs beside searches, so it is done in short steps with a pause after each.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from cofio.models.memory import Candidate, Memory, Scope, audience
 from cofio.models.merge import quality_key
-from cofio.ports import MemoryQueries, MemoryReader, MemorySearch
+from cofio.ports import Journal, MemoryReader, MemorySearch
 from cofio.text.code_literals import code_literals
 from cofio.text.duplicates import LONG, content_words
 from cofio.text.stemmer import stem
@@ -30,6 +29,7 @@ _STEP = 0.001  # seconds of work between two pauses
 Place: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 #: Neighbours of each memory with their cosines, best first.
 Near: TypeAlias = dict[int, list[Candidate]]
+_Item = TypeVar("_Item")
 
 
 class ClusterEntry(NamedTuple):
@@ -71,10 +71,15 @@ def place_of(memory: Memory) -> Place:
 def group_by_place(store: MemoryReader, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[ClusterEntry]]:
     """Return all live memories of the scope, by place."""
     places: dict[Place, list[ClusterEntry]] = {}
-    pace = Throttle()
-    for memory in _iterate(store, scope, halted):
-        places.setdefault(place_of(memory), []).append(_build_entry(memory))
-        pace()
+    pace, after = Throttle(), None
+    while not halted():
+        memories, _ = store.page(scope, limit=_PAGE, after=after)
+        for memory in memories:
+            places.setdefault(place_of(memory), []).append(_build_entry(memory))
+            pace()
+        if len(memories) < _PAGE:
+            break
+        after = memories[-1].id
     return places
 
 
@@ -83,9 +88,8 @@ def near_pairs(
 ) -> Near:
     """Return the neighbours of each of these entries."""
     near: Near = {}
-    for memory_id, candidates in store.neighbours(
-        [entry.id for entry in entries], similarity, NEIGHBOURS
-    ):  # this call throttles itself
+    ids = [entry.id for entry in entries]
+    for memory_id, candidates in store.neighbours(ids, similarity, NEIGHBOURS):  # this call throttles itself
         near[memory_id] = candidates
         if halted():
             break
@@ -94,23 +98,18 @@ def near_pairs(
 
 def star_clusters(near: Mapping[int, Sequence[Candidate]], least: int) -> list[list[int]]:
     """Return disjoint groups of at least `least` ids: first the centre, then its neighbours, best first."""
+
+    def rank(memory_id: int) -> tuple[int, float, int]:
+        return -len(near[memory_id]), -sum(candidate.score for candidate in near[memory_id]), memory_id
+
     taken: set[int] = set()
     groups = []
     pace = Throttle()
-    for centre in sorted(
-        near,
-        key=lambda memory_id: (
-            -len(near[memory_id]),
-            -sum(candidate.score for candidate in near[memory_id]),
-            memory_id,
-        ),
-    ):
+    for centre in sorted(near, key=rank):
         if centre in taken:
             continue
-        members = [
-            centre,
-            *(candidate.id for candidate in near[centre] if candidate.id not in taken and candidate.id in near),
-        ][:LARGEST]
+        free = (candidate.id for candidate in near[centre] if candidate.id not in taken and candidate.id in near)
+        members = [centre, *free][:LARGEST]
         if len(members) >= least:
             taken.update(members)
             groups.append(members)
@@ -128,14 +127,11 @@ def without_ids(near: Mapping[int, Sequence[Candidate]], left_out: Iterable[int]
     }
 
 
-def _iterate(store: MemoryQueries, scope: Scope, halted: Callable[[], bool]) -> Iterator[Memory]:
-    after: int | None = None
-    while not halted():
-        page, _ = store.page(scope, limit=_PAGE, after=after)
-        yield from page
-        if len(page) < _PAGE:
-            return
-        after = page[-1].id
+def rotate(items: Sequence[_Item], store: Journal) -> list[_Item]:
+    """Return the items in an order that rotates with the store, so that rejected ones do not block the others."""
+    newest = store.changesets(1)
+    start = newest[0].id * 37 % len(items) if newest and items else 0
+    return [*items[start:], *items[:start]]
 
 
 def _build_entry(memory: Memory) -> ClusterEntry:
@@ -144,21 +140,10 @@ def _build_entry(memory: Memory) -> ClusterEntry:
         id=memory.id,
         text=memory.text if len(memory.text) <= LONG else "",
         said=hash((tokens, code_literals(memory.text))),
-        words=frozenset(map(_hash_stem, tokens)),
+        words=frozenset(hash(stem(word)) & 0xFFFF_FFFF for word in tokens),
         source="" if memory.project else memory.source,
-        values=hash(tuple(sorted(filter(_has_digit, tokens)))),
+        values=hash(tuple(sorted(word for word in tokens if any(letter.isdigit() for letter in word)))),
         pinned=memory.pinned,
         worth=quality_key(memory),
         at=memory.created_at,
     )
-
-
-@lru_cache(maxsize=32_768)
-def _hash_stem(word: str) -> int:
-    """Return a number that is equal for words of the same stem."""
-    return hash(stem(word)) & 0xFFFF_FFFF
-
-
-@lru_cache(maxsize=32_768)
-def _has_digit(word: str) -> bool:
-    return any(letter.isdigit() for letter in word)

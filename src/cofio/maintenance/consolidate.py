@@ -23,18 +23,18 @@ from cofio.maintenance.merge_check import Finds, SimulatedStore
 from cofio.models.maintenance import MaintenancePlan, Refusal
 from cofio.models.memory import Decision, Delete, Fact, Memory, Merge, Scope
 from cofio.models.merge import merge_fact
-from cofio.ports import Journal, Matrix, Store
+from cofio.ports import Matrix, Store
 from cofio.text.code_literals import missing_literal
 from cofio.text.tokens import embedding_text, words
 
 Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
 MOST_FACTS = 2  # per cluster
 _GIVE_UP = 3  # consecutive failures of the model after which it is not asked again
-_FACT_FIELDS = tuple(each.name for each in fields(Fact))
+_FACT_FIELDS = tuple(fact_field.name for fact_field in fields(Fact))
 
 
 @dataclass(slots=True)
-class _ConsolidationResult:
+class _Result:
     """Decisions so far."""
 
     decisions: list[Decision] = field(default_factory=list)
@@ -57,22 +57,19 @@ def decide(
     least: int = 3,
     most: int = 50,
     settled: Collection[str] = (),
-    progress: Callable[[int, int], None] | None = None,
     halted: Callable[[], bool] = lambda: False,
 ) -> MaintenancePlan:
     """Return the merges and archivals, and the refusals with their reasons.
 
     Without a merger only true duplicates are merged. With one, up to `most` clusters of at least `least` members are
-    submitted to it, except those in `settled` (`MaintenancePlan.settled` of earlier plans). `progress` is called
-    with the number of compared memories and their total, then with the number of processed clusters and theirs.
+    submitted to it, except those in `settled` (`MaintenancePlan.settled` of earlier plans).
     """
-    result = _ConsolidationResult()
-    near = _compare_places(store, scope, result, similarity, comparer, progress, halted)
+    result = _Result()
+    near = _compare_places(store, scope, result, similarity, comparer, halted)
     if merger:
-        stars = _rotate(clusters.star_clusters(near, max(least, 2)), store)
-        _MergeProposer(store, merger, finds, embed, comparer, similarity, least).all(
-            stars, most, settled, result, progress, halted
-        )
+        stars = clusters.rotate(clusters.star_clusters(near, max(least, 2)), store)
+        proposer = _MergeProposer(store, merger, finds, embed, comparer, similarity, least, result)
+        proposer.propose_all(stars, most, settled, halted)
     if halted():
         result.notes.append("The run was stopped before the end.")
     return MaintenancePlan(
@@ -86,19 +83,12 @@ def decide(
 
 
 def _compare_places(
-    store: Store,
-    scope: Scope,
-    result: _ConsolidationResult,
-    similarity: float,
-    comparer: Comparer,
-    progress: Callable[[int, int], None] | None,
-    halted: Callable[[], bool],
+    store: Store, scope: Scope, result: _Result, similarity: float, comparer: Comparer, halted: Callable[[], bool]
 ) -> Near:
     """Return the neighbours among memories that are not duplicates, pinned or long; decide about the duplicates."""
     places = clusters.group_by_place(store, scope, halted)
     result.examined = sum(map(len, places.values()))
     remaining: Near = {}
-    compared = 0
     for entries in places.values():
         if halted():
             break
@@ -108,17 +98,7 @@ def _compare_places(
             result.decisions += same
             unfit = {entry.id for entry in entries if entry.pinned or not entry.text}
             remaining |= clusters.without_ids(near, unfit | {decision.id for decision in same})
-        compared += len(entries)
-        if progress:
-            progress(compared, result.examined)
     return remaining
-
-
-def _rotate(stars: Sequence[list[int]], store: Journal) -> list[list[int]]:
-    """Return the clusters in an order that rotates with the store, so that refused ones do not block the others."""
-    newest = store.changesets(1)
-    start = newest[0].id * 37 % len(stars) if newest and stars else 0
-    return [*stars[start:], *stars[:start]]
 
 
 # ── true duplicates ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,12 +139,10 @@ def _match_meaning(
     pace = Throttle()
     for memory_id, candidates in near.items():
         for other, cosine in candidates:
-            if other not in entry_by_id or entry_by_id[memory_id].values != entry_by_id[other].values:
+            if other not in entry_by_id or not _may_repeat(entry_by_id[memory_id], entry_by_id[other]):
                 continue
             if other < memory_id and any(candidate.id == memory_id for candidate in near.get(other, ())):
                 continue  # this pair was compared before
-            if not _may_repeat(entry_by_id[memory_id], entry_by_id[other]):
-                continue
             old, new = sorted((entry_by_id[memory_id], entry_by_id[other]), key=lambda entry: (entry.at, entry.id))
             if reason := _repeats(old, new, cosine, comparer):
                 yield memory_id, other, reason
@@ -172,9 +150,13 @@ def _match_meaning(
 
 
 def _may_repeat(one: ClusterEntry, other: ClusterEntry) -> bool:
-    """Return whether two entries share their source and half of their words, as every rule for merging requires."""
+    """Return whether two entries share their numbers, their source and half of their words, as all rules require."""
     common = len(one.words & other.words)
-    return one.source == other.source and 2 * common >= min(len(one.words), len(other.words))
+    return (
+        one.values == other.values
+        and one.source == other.source
+        and 2 * common >= min(len(one.words), len(other.words))
+    )
 
 
 def _end_alike(one: str, other: str) -> bool:
@@ -206,18 +188,13 @@ class _MergeProposer:
     comparer: Comparer
     similarity: float
     least: int
+    result: _Result
 
-    def all(
-        self,
-        stars: Sequence[Sequence[int]],
-        most: int,
-        settled: Collection[str],
-        result: _ConsolidationResult,
-        progress: Callable[[int, int], None] | None,
-        halted: Callable[[], bool],
+    def propose_all(
+        self, stars: Sequence[Sequence[int]], most: int, settled: Collection[str], halted: Callable[[], bool]
     ) -> None:
         silent = asked_count = skipped = 0
-        for place, ids in enumerate(stars, 1):
+        for place, ids in enumerate(stars):
             if halted() or silent == _GIVE_UP:
                 break
             members = [memory for memory in self.store.get(ids) if not memory.archived and not memory.pinned]
@@ -225,30 +202,28 @@ class _MergeProposer:
                 skipped += 1
                 continue
             if asked_count == most:
-                result.notes.append(f"{len(stars) - place + 1} more clusters are left for the next run.")
+                self.result.notes.append(f"{len(stars) - place} more clusters are left for the next run.")
                 break
             asked_count += 1
-            result.judged = False
-            silent = silent + 1 if self._propose(members, result) else 0
-            if result.judged and not silent:
-                result.settled.append(name)
-            if progress:
-                progress(place, len(stars))
+            self.result.judged = False
+            silent = silent + 1 if self._propose(members) else 0
+            if self.result.judged and not silent:
+                self.result.settled.append(name)
         if silent == _GIVE_UP:
-            result.notes.append(
+            self.result.notes.append(
                 f"The language model failed {_GIVE_UP} times in a row; the other clusters were skipped."
             )
         if skipped:
-            result.notes.append(
+            self.result.notes.append(
                 f"{skipped} clusters were skipped: their merge was rejected before, and they are unchanged since."
             )
 
-    def _propose(self, members: Sequence[Memory], result: _ConsolidationResult) -> bool:
+    def _propose(self, members: Sequence[Memory]) -> bool:
         """Decide about one cluster. Return True if the model did not answer."""
-        members = self._drop_contradicted(members, result)
+        members = self._drop_contradicted(members)
         if len(members) < self.least:
             return False
-        mine = tuple(memory.id for memory in members)
+        ids = tuple(memory.id for memory in members)
         texts: tuple[str, ...] = ()
         try:
             proposal = self.merger.merge(members)
@@ -256,53 +231,51 @@ class _MergeProposer:
             merges = _build_merges(proposal, members)
             reason = self._find_problem(merges, members)
         except (CofioError, OSError, ValueError) as error:
-            result.judged = isinstance(error, _UnusableProposal)
+            self.result.judged = isinstance(error, _UnusableProposal)
             message = error.message if isinstance(error, CofioError) else str(error)
-            result.refused.append(Refusal(ids=mine, reason=message, proposed=texts))
+            self.result.refused.append(Refusal(ids=ids, reason=message, proposed=texts))
             return isinstance(error, Unavailable | OSError)
         if reason:
-            result.judged = True
-            result.refused.append(Refusal(ids=mine, reason=reason, proposed=texts))
+            self.result.judged = True
+            self.result.refused.append(Refusal(ids=ids, reason=reason, proposed=texts))
         else:
-            result.decisions += merges
+            self.result.decisions += merges
         return False
 
-    def _drop_contradicted(self, members: Sequence[Memory], result: _ConsolidationResult) -> list[Memory]:
+    def _drop_contradicted(self, members: Sequence[Memory]) -> list[Memory]:
         """Return the members without those that a newer one contradicts: merging could bring back outdated facts."""
         agreeing: list[Memory] = []
-        for newer in sorted(members, key=lambda memory: (memory.created_at, memory.id), reverse=True):
-            over = next((reason for later in agreeing if (reason := self._explain_replacement(later, newer))), "")
-            if over:
-                result.refused.append(Refusal(ids=(newer.id,), reason=over))
+        for memory in sorted(members, key=lambda memory: (memory.created_at, memory.id), reverse=True):
+            for later in agreeing:
+                verdict = self.comparer.compare(later.text, memory.text, self.similarity)
+                if verdict.changes:
+                    reason = f"memory {later.id} has taken its place: {verdict.reason}"
+                    self.result.refused.append(Refusal(ids=(memory.id,), reason=reason))
+                    break
             else:
-                agreeing.append(newer)
+                agreeing.append(memory)
         return agreeing[::-1]
-
-    def _explain_replacement(self, later: Memory, earlier: Memory) -> str:
-        verdict = self.comparer.compare(later.text, earlier.text, self.similarity)
-        return f"memory {later.id} has taken its place: {verdict.reason}" if verdict.changes else ""
 
     def _find_problem(self, merges: Sequence[Merge], members: Sequence[Memory]) -> str:
         """Return the reason against the merges; "" if there is none."""
         memory_by_id = {memory.id: memory for memory in members}
-        for merge in merges:
-            if reason := merge_check.find_loss([memory_by_id[memory_id] for memory_id in merge.ids], merge.fact.text):
+        originals = [[memory_by_id[memory_id] for memory_id in merge.ids] for merge in merges]
+        for merge, merged in zip(merges, originals, strict=True):
+            if reason := merge_check.find_loss(merged, merge.fact.text):
                 return reason
         vectors = self.embed([embedding_text(merge.fact.text, merge.fact.speaker) for merge in merges])
-        for merge, vector in zip(merges, vectors, strict=True):
-            mine = [memory_by_id[memory_id] for memory_id in merge.ids]
-            member_vectors = self.embed([embedding_text(memory.text, memory.speaker) for memory in mine])
-            if reason := merge_check.find_distant_member(mine, member_vectors, vector):
+        for merged, vector in zip(originals, vectors, strict=True):
+            member_vectors = self.embed([embedding_text(memory.text, memory.speaker) for memory in merged])
+            if reason := merge_check.find_distant_member(merged, member_vectors, vector):
                 return reason
-        new = {
-            -number: (_to_memory(-number, merge.fact), vectors[number - 1]) for number, merge in enumerate(merges, 1)
-        }
+        new = {}
+        for number, (merge, vector) in enumerate(zip(merges, vectors, strict=True), 1):
+            values = {name: getattr(merge.fact, name) for name in _FACT_FIELDS}
+            new[-number] = Memory(id=-number, **values, updated_at=merge.fact.created_at), vector
         stands_for = {-number: merge.ids for number, merge in enumerate(merges, 1)}
-        gone = [memory_id for merge in merges for memory_id in merge.ids]
+        after = SimulatedStore(self.store, [memory_id for merge in merges for memory_id in merge.ids], new)
         view = Scope(visible_in=members[0].project) if members[0].project else Scope()
-        return merge_check.find_lost_query(
-            self.store, self.finds, stands_for, SimulatedStore(self.store, gone, new), view
-        )
+        return merge_check.find_lost_query(self.store, self.finds, stands_for, after, view)
 
 
 def _name_cluster(members: Sequence[Memory]) -> str:
@@ -323,7 +296,7 @@ class _UnusableProposal(ValueError):
 
 
 def _build_merges(proposal: Proposal, members: Sequence[Memory]) -> list[Merge]:
-    """Return the proposed merges. Raise _Unfit with the reason if they are not valid."""
+    """Return the proposed merges. Raise _UnusableProposal with the reason if they are not valid."""
     if not proposal.facts:
         raise _UnusableProposal("the language model proposes no merge")
     if len(proposal.facts) > MOST_FACTS:
@@ -335,19 +308,17 @@ def _build_merges(proposal: Proposal, members: Sequence[Memory]) -> list[Merge]:
         raise _UnusableProposal("a memory is named twice")
     if not set(ids) <= {memory.id for memory in members}:
         raise _UnusableProposal("a memory outside the cluster is named")
-    several = [fact for fact in proposal.facts if len(fact.ids) > 1]  # single memories stay as they are
-    if not several:
+    merges = []
+    for fact in proposal.facts:
+        if len(fact.ids) < 2:
+            continue  # single memories stay as they are
+        if not fact.text.strip() or len(fact.text) > LONGEST:
+            raise _UnusableProposal(f"a text of {len(fact.text):,} characters: 1 to {LONGEST:,} are allowed")
+        merged = [memory for memory in members if memory.id in fact.ids]
+        reason = f"one fact in the place of {len(merged)} memories, by the model's wording"
+        merges.append(
+            Merge(tuple(memory.id for memory in merged), merge_fact(fact.text, merged, fact.category), reason)
+        )
+    if not merges:
         raise _UnusableProposal("no fact covers two memories or more")
-    return [_build_merge(fact, [memory for memory in members if memory.id in fact.ids]) for fact in several]
-
-
-def _build_merge(merged: MergedText, members: Sequence[Memory]) -> Merge:
-    if not merged.text.strip() or len(merged.text) > LONGEST:
-        raise _UnusableProposal(f"a text of {len(merged.text):,} characters: 1 to {LONGEST:,} are allowed")
-    reason = f"one fact in the place of {len(members)} memories, by the model's wording"
-    return Merge(tuple(memory.id for memory in members), merge_fact(merged.text, members, merged.category), reason)
-
-
-def _to_memory(memory_id: int, fact: Fact) -> Memory:
-    values = {name: getattr(fact, name) for name in _FACT_FIELDS}
-    return Memory(id=memory_id, **values, updated_at=fact.created_at)
+    return merges

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import islice
 
 from cofio.ingest.reconcile.compare import Comparer
@@ -28,10 +27,6 @@ def decide(store: MemoryReader, scope: Scope, threshold: float, comparer: Compar
             if low in memories and high in memories and same_place(memories[low], memories[high]):
                 same.setdefault(low, {})[high] = cosine
                 same.setdefault(high, {})[low] = cosine
-    return _merge_pairs(same, memories, comparer)
-
-
-def _merge_pairs(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], comparer: Comparer) -> list[Delete]:
     decisions = []
     settled: set[int] = set()
     for best in sorted((memories[memory_id] for memory_id in same), key=quality_key, reverse=True):
@@ -44,7 +39,6 @@ def _merge_pairs(same: dict[int, dict[int, float]], memories: Mapping[int, Memor
             older, newer = sorted((memories[other], best), key=lambda memory: (memory.created_at, memory.id))
             if comparer.compare(newer.text, older.text, cosine).kind == "same":
                 settled.add(other)
-                decisions.append(
-                    Delete(other, f"says the same as memory {best.id} (cosine {cosine:.3f})", into=best.id)
-                )
+                reason = f"says the same as memory {best.id} (cosine {cosine:.3f})"
+                decisions.append(Delete(other, reason, into=best.id))
     return decisions

@@ -46,15 +46,12 @@ class PruneJudge:
 
     def __call__(self, memories: Sequence[Memory]) -> set[int]:
         """Return the ids of memories to keep. Raise Unreadable if the model's reply decides about none of them."""
+        context = self._llm.profile.context
+        room = context - len(prompts.read("prune")) // _LETTERS - min(_ROOM, context // 4)  # tokens for memories
         kept_ids: set[int] = set()
-        for group in _split_to_fit(memories, self._compute_room() * _LETTERS):
+        for group in _split_to_fit(memories, room * _LETTERS):
             kept_ids |= self._judge_group(group)
         return kept_ids
-
-    def _compute_room(self) -> int:
-        """Return the tokens available for memories in one question."""
-        context = self._llm.profile.context
-        return context - len(prompts.read("prune")) // _LETTERS - min(_ROOM, context // 4)
 
     def _judge_group(self, memories: Sequence[Memory]) -> set[int]:
         schema = SCHEMA if self._llm.profile.json_schema else None

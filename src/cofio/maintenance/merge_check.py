@@ -8,18 +8,16 @@ be new, and past queries must still find it. A failed proposal is not repaired: 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from cofio.maintenance.simulated_store import SimulatedStore
 from cofio.maintenance.text_claims import Piece, TextClaims, Value, holds, implied, marks, named, read
-from cofio.models.memory import Memory, Scope
+from cofio.models.memory import Candidate, Matching, Memory, Scope
 from cofio.ports import Matrix, Store, Vector
 from cofio.text.code_literals import forms, literals
 from cofio.text.duplicates import find_opposite
 from cofio.text.stemmer import stem
-
-__all__ = ["Finds", "SimulatedStore", "find_distant_member", "find_loss", "find_lost_query"]
+from cofio.text.tokens import words as words_of
 
 #: Function that returns the ids a search finds in a store within a scope, best first.
 Finds: TypeAlias = Callable[[str, Store, Scope], list[int]]
@@ -45,17 +43,18 @@ _NEW_WORDS, _NEW_SHARE = 2, 0.15  # maximum number of new words, or their share 
 
 def find_loss(members: Sequence[Memory], text: str) -> str:
     """Return the loss, change or invention when the text replaces the memories; "" if there is none."""
-    merged = read(text)
-    originals = [read(member.text) for member in members]
-    return next(_find_problems(members, originals, merged), "")
+    return next(_find_problems(members, [read(member.text) for member in members], read(text)), "")
 
 
 def _find_problems(members: Sequence[Memory], originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
     for place, (member, claims) in enumerate(zip(members, originals, strict=True)):
         elsewhere = frozenset(word for other in (*originals[:place], *originals[place + 1 :]) for word in other.words)
         yield from (f"{loss} is lost (memory {member.id})" for loss in _find_missing(claims, elsewhere, merged))
+    yield from _find_conflicts(originals)
     yield from _find_moved(originals, merged)
+    yield from _find_swapped(originals, merged)
     yield from _find_reversed(originals, merged)
+    yield from _find_redirected(originals, merged)
     yield from _find_invented(originals, merged)
     yield from _compare_literals([member.text for member in members], merged.source)
     yield from _compare_marks([member.text for member in members], merged.source)
@@ -82,10 +81,9 @@ def find_lost_query(
     for query in store.usage.queries(sorted(heir), QUERIES):
         now = finds(query, store, scope)[:FIRST]
         memory_id = next((result_id for result_id in now if result_id in heir), None)
-        if (
-            memory_id is not None
-            and heir[memory_id] not in finds(query, after, scope)[: min(FIRST, now.index(memory_id) + FALL)]
-        ):
+        if memory_id is None:
+            continue
+        if heir[memory_id] not in finds(query, after, scope)[: min(FIRST, now.index(memory_id) + FALL)]:
             return f"a search that found memory {memory_id} would no longer find it: {query[:120]!r}"
     return ""
 
@@ -97,8 +95,12 @@ def _find_missing(member: TextClaims, elsewhere: frozenset[str], merged: TextCla
     numbers = {value.name for value in merged.numbers}
     if "only" in member.spoken and merged.spoken.isdisjoint(_ONLY):
         yield "“only”"
-    yield from (f"the number {value.name}" for value in member.numbers if not _has_number(value.name, numbers, merged))
-    yield from (f"`{span}`" for span in member.spans if not _quotes(merged, span))
+    for number in (value.name for value in member.numbers):
+        if number not in numbers and number.lstrip("+") not in numbers and number not in merged.spoken:
+            yield f"the number {number}"
+    for span in member.spans:
+        if re.search(rf"(?<![\w-]){re.escape(span)}(?![\w-])", merged.text) is None:  # "run" does not quote "run-all"
+            yield f"`{span}`"
     yield from (f"the name {name}" for name in sorted(member.names) if not holds(merged, name))
     for piece in member.pieces:
         own_words = [word for word in piece.words if word not in elsewhere and word not in _PALE]
@@ -127,27 +129,16 @@ def _compute_share(words: Sequence[str], merged: TextClaims) -> float:
     return sum(word in merged.words or word in merged.spoken for word in words) / len(words) if words else 1.0
 
 
-def _quotes(merged: TextClaims, span: str) -> bool:
-    """Return whether the text contains this code literally, and not as the beginning of another word."""
-    return re.search(rf"(?<![\w-]){re.escape(span)}(?![\w-])", merged.text) is not None
-
-
-def _has_number(number: str, numbers: set[str], merged: TextClaims) -> bool:
-    return number in numbers or number.lstrip("+") in numbers or number in merged.spoken
-
-
 # ── moved numbers and names ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _find_moved(originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
     values = [value for member in originals for value in member.numbers]
-    yield from _find_conflicts(originals)
     own_words = _find_own_words(values)
     for value in values:
         matches = [match for match in merged.numbers if match.name == value.name]
         if value.beside and matches and not any(_is_same_subject(value, match, own_words) for match in matches):
             yield f"the number {value.name} is no longer next to {_join(value.beside)}"
-    yield from _find_swapped(originals, merged)
 
 
 def _find_own_words(values: Sequence[Value]) -> dict[str, frozenset[str]]:
@@ -220,7 +211,6 @@ def _find_reversed(originals: Sequence[TextClaims], merged: TextClaims) -> Itera
     terms = frozenset(word for member in originals for word in member.spoken)
     if against := find_opposite(set(terms - merged.spoken), set(merged.spoken - terms)):
         yield f"it turns round what was said: {against}"
-    yield from _find_redirected(originals, merged)
 
 
 def _find_redirected(originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
@@ -266,5 +256,67 @@ def _find_invented(originals: Sequence[TextClaims], merged: TextClaims) -> Itera
         yield f"it says more than the memories do: {_join(new)}"
 
 
-def _join(words: Sequence[str] | frozenset[str]) -> str:
-    return ", ".join(sorted(words) if isinstance(words, frozenset) else words)
+def _join(words: Iterable[str]) -> str:
+    return ", ".join(sorted(words))
+
+
+# ── search after the merge ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SimulatedStore:
+    """Store without some memories and with new ones, which have negative ids. It supports searching only.
+
+    Cosines are exact. The word score of a new text is estimated from the share of query words in it.
+    """
+
+    def __init__(self, store: Store, gone: Iterable[int], new: Mapping[int, tuple[Memory, Vector]]) -> None:
+        self._store = store
+        self._gone = frozenset(gone)
+        self._new = dict(new)
+        self._words = {
+            memory_id: {stem(word) for word in words_of(memory.text)} for memory_id, (memory, _) in self._new.items()
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        also_ids = set(also)
+        stored_ids = sorted(memory_id for memory_id in also_ids if memory_id > 0)
+        stored = self._store.nearest(vector, k + len(self._gone), scope, also=stored_ids)
+        new = [
+            Candidate(memory_id, float(embedding @ vector))
+            for memory_id, (memory, embedding) in self._new.items()
+            if scope.contains(memory)
+        ]
+        ranked = self._rank(stored, new)
+        return ranked[:k] + [candidate for candidate in ranked[k:] if candidate.id in also_ids]
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        stored = self._store.matching(words, k + len(self._gone), scope)
+        stems = [stem(word) for word in words]
+        new = [
+            Candidate(memory_id, stored.ideal * sum(word in self._words[memory_id] for word in stems) / len(stems))
+            for memory_id, (memory, _) in self._new.items()
+            if stems and scope.contains(memory) and not self._words[memory_id].isdisjoint(stems)
+        ]
+        return Matching(tuple(self._rank(stored.candidates, new)[:k]), stored.ideal)
+
+    def _rank(self, stored: Iterable[Candidate], new: Iterable[Candidate]) -> list[Candidate]:
+        remaining = [candidate for candidate in stored if candidate.id not in self._gone]
+        return sorted((*remaining, *new), key=lambda candidate: (-candidate.score, candidate.id))
+
+    def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+        stored = self._store.holding(words, [memory_id for memory_id in ids if memory_id > 0])
+        new_ids = [memory_id for memory_id in ids if memory_id in self._new]
+        return stored | {
+            memory_id: [word for word in words if stem(word) in self._words[memory_id]] for memory_id in new_ids
+        }
+
+    def get(self, ids: Sequence[int]) -> list[Memory]:
+        memories = {memory.id: memory for memory in self._store.get([memory_id for memory_id in ids if memory_id > 0])}
+        memories.update((memory_id, memory) for memory_id, (memory, _) in self._new.items())
+        return [memories[memory_id] for memory_id in ids if memory_id in memories and memory_id not in self._gone]
+
+    def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+        return {memory.id: (memory.speaker, memory.created_at) for memory in self.get(ids)}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.models.memory import Memory, Scope, audience
-from cofio.ports import MemoryQueries, MemoryReader, MemorySearch
+from cofio.ports import MemoryReader, MemorySearch
 from cofio.text.tokens import fingerprint
 
 Redact: TypeAlias = Callable[[str], str]
@@ -56,14 +56,11 @@ class DuplicateIndex:
 
     def note(self, memory: Memory) -> int:
         """Add the memory and return the number of its place."""
-        place = self.places.setdefault(_get_place_key(memory), len(self.places))
+        source = "" if memory.project else memory.source  # a key that is equal where `same_place` is true
+        key = memory.project, source, audience(memory), memory.speaker
+        place = self.places.setdefault(key, len(self.places))
         self.ids.setdefault((place, fingerprint(memory.text)), []).append(memory.id)
         return place
-
-
-def _get_place_key(memory: Memory) -> tuple[Any, ...]:
-    """Return a key that is equal for two memories of which `same_place` is true."""
-    return memory.project, "" if memory.project else memory.source, audience(memory), memory.speaker
 
 
 def find_pairs(store: MemoryReader, redact: Redact, comparer: Comparer) -> Pairs:
@@ -118,7 +115,10 @@ def _compare(
     """Yield the relation of the newer to the older memory of each pair, if there is one."""
     ids = sorted({memory_id for low, high, _ in pairs for memory_id in (low, high)})
     memories = {memory.id: memory for memory in store.get(ids) if not memory.archived}
-    times = {memory.id: _get_last_said(store, memory) for memory in memories.values()}
+    times = {
+        memory.id: store.occurrences(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
+        for memory in memories.values()
+    }
     for low, high, cosine in pairs:
         if low not in memories or high not in memories:
             continue  # gone meanwhile
@@ -132,20 +132,11 @@ def _compare(
             yield kind, MemoryPair(newer, older, cosine, times[newer], verdict.reason if quotable else "")
 
 
-def _get_last_said(store: MemoryQueries, memory: Memory) -> str:
-    return store.occurrences(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
-
-
-# ── dismissed pairs ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def is_dismissed(one: Memory, two: Memory) -> bool:
     """Return whether a person marked both as valid, and neither has changed since."""
-    return _is_marked(one, two) and _is_marked(two, one)
-
-
-def _is_marked(memory: Memory, other: Memory) -> bool:
-    return bool(_get_dismissed(memory).get(str(other.id)) == _digest(memory))
+    return all(
+        _get_dismissed(memory).get(str(other.id)) == _digest(memory) for memory, other in ((one, two), (two, one))
+    )
 
 
 def mark_dismissed(one: Memory, other: Memory) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from datetime import datetime
 from typing import TypeAlias
 
 from cofio.errors import CofioError
+from cofio.maintenance import clusters
 from cofio.maintenance.llm_prune_judge import PruneJudge
 from cofio.models.maintenance import MaintenancePlan, Refusal, UsageTracking
 from cofio.models.memory import Delete, Memory, Scope, days_before, to_utc_iso
-from cofio.ports import Journal, MemoryQueries, Store
+from cofio.ports import MemoryQueries, Store
 
 __all__ = ["DAYS", "Keeps", "PruneJudge", "decide"]
 
@@ -48,42 +49,50 @@ def decide(
 
     At most `most` memories and a fifth of all are archived at once. `halted` is called before each batch.
     """
-    unused, unwatched = _find_unused(store, now, days)
+    unused, notes = _find_unused(store, now, days)
     live = store.page(Scope(), limit=1)[1]
     allowed = min(most, live // _SHARE)
     result = _PruneResult()
     if keeps is None:
         result.gone, result.examined = unused[:allowed], min(allowed, len(unused))
-    else:
-        result.sift(_rotate(unused, store), allowed, keeps, halted)
+    else:  # rotated, so that kept memories do not block the others
+        candidates = clusters.rotate(unused, store)[:_JUDGED] if len(unused) > _JUDGED else unused
+        result.sift(candidates, allowed, keeps, halted)
     since = store.usage.tracking(now).since or now
-    note = _describe_rest(len(unused) - result.examined, allowed, live) if len(result.gone) >= allowed else ""
-    if keeps and not note and not result.ended and result.examined < len(unused):
-        note = f"The model judges at most {_JUDGED} at once; the others are left for the next run."
+    remaining = len(unused) - result.examined
+    if result.ended:
+        notes.append(result.ended)
+    if len(result.gone) >= allowed and remaining > 0:
+        limit = f"a fifth of {live:,} live memories" if allowed == live // _SHARE else f"{allowed:,}"
+        number = f"At least {remaining:,}" if remaining >= _LOOKED_AT else f"{remaining:,}"
+        notes.append(f"{number} more are left for the next run: at most {limit} are archived at once.")
+    elif keeps and not result.ended and remaining > 0:
+        notes.append(f"The model judges at most {_JUDGED} at once; the others are left for the next run.")
     return MaintenancePlan(
         chore="prune",
         decisions=tuple(Delete(memory.id, _describe_reason(memory, store, now, since)) for memory in result.gone),
         refused=tuple(result.refused),
         examined=result.examined,
-        note=" ".join(filter(None, (*unwatched, result.ended, note))),
+        note=" ".join(notes),
     )
-
-
-# ── candidates ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _find_unused(store: Store, now: str, days: Mapping[str, int]) -> tuple[list[Memory], list[str]]:
     """Return unused memories, oldest first, and the reasons why some categories cannot be judged."""
     unused: list[Memory] = []
-    untold: dict[str, list[str]] = {}
+    unjudged: dict[str, list[str]] = {}
     for category, span in days.items():
         before = days_before(now, span)
         if problem := _describe_problem(store.usage.tracking(before), before, span):
-            untold.setdefault(problem, []).append(category or "no category")
+            unjudged.setdefault(problem, []).append(category or "no category")
         else:
             unused += store.usage.unused(category, before, _LOOKED_AT)
     unused.sort(key=lambda memory: (memory.created_at, memory.id))
-    return unused, [f"Not pruned: {_join_names(of)} ({problem})." for problem, of in untold.items()]
+    notes = []
+    for problem, names in unjudged.items():
+        listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        notes.append(f"Not pruned: {listed} ({problem}).")
+    return unused, notes
 
 
 def _describe_problem(tracking: UsageTracking, before: str, span: int) -> str:
@@ -96,13 +105,6 @@ def _describe_problem(tracking: UsageTracking, before: str, span: int) -> str:
         on = f"{tracking.days} different day{'' if tracking.days == 1 else 's'}"
         return f"memories were retrieved on only {on} in {span} days, and {_ASKED_ON} are required"
     return ""
-
-
-def _rotate(unused: Sequence[Memory], store: Journal) -> list[Memory]:
-    """Return the memories in an order that rotates with the store, so that kept ones do not block the others."""
-    newest = store.changesets(1)
-    start = newest[0].id * 37 % len(unused) if newest and len(unused) > _JUDGED else 0
-    return [*unused[start:], *unused[:start]][:_JUDGED]
 
 
 @dataclass(slots=True)
@@ -142,9 +144,6 @@ class _PruneResult:
         return True
 
 
-# ── reasons and notes ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _describe_reason(memory: Memory, store: MemoryQueries, now: str, since: str) -> str:
     """Return the reason for archiving a memory; it covers only the time in which retrievals were recorded."""
     sightings = store.occurrences(memory.id) if memory.occurrences > 1 else []
@@ -155,18 +154,6 @@ def _describe_reason(memory: Memory, store: MemoryQueries, now: str, since: str)
     return f"never recalled in the {_format_days(since, now)} since retrievals are recorded; last said {spoken} ago"
 
 
-def _describe_rest(count: int, allowed: int, live: int) -> str:
-    if count <= 0:
-        return ""
-    limit = f"a fifth of {live:,} live memories" if allowed == live // _SHARE else f"{allowed:,}"
-    number = f"At least {count:,}" if count >= _LOOKED_AT else f"{count:,}"
-    return f"{number} more are left for the next run: at most {limit} are archived at once."
-
-
 def _format_days(start: str, end: str) -> str:
     count = (datetime.fromisoformat(to_utc_iso(end)) - datetime.fromisoformat(to_utc_iso(start))).days
     return f"{count:,} day{'' if count == 1 else 's'}"
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

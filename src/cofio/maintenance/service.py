@@ -12,13 +12,13 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.ingest.sanitize import redact
 from cofio.ingest.writer import Writer, check_author
-from cofio.maintenance import audit, clusters, consolidate, pair_finder, prune_unused
+from cofio.maintenance import audit, clusters, consolidate, merge_check, pair_finder, prune_unused
 from cofio.maintenance.echo_detection import boot_lines
 from cofio.maintenance.llm_merge import ModelMerger
 from cofio.maintenance.prune_unused import PruneJudge
@@ -60,13 +60,13 @@ from cofio.ports import LLM, Clock, Store
 from cofio.retrieval.hybrid import hits
 from cofio.retrieval.log import RetrievalLog
 
-_FIRST = 10  # hits among which a search must still find a merged memory
 _BEAT = 60.0  # seconds between two heartbeats of a run
 _MOST_PRUNED = 1_000
-_LATE = 30  # latest runs whose refusals are remembered
+_LATE = 30  # latest runs whose refused clusters are not submitted to the model again
 _TRIES = 3  # attempts to write a plan while other processes write
 _MOST_APPROVED = 1_000  # decisions per call
 _ALL = Scope()
+_Name = TypeVar("_Name", bound=str)
 _log = logging.getLogger(__name__)
 
 
@@ -113,57 +113,60 @@ class MaintenanceService:
         self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = ""
     ) -> MaintenancePlan:
         """Merge duplicates in one changeset, and report refused merges with reasons. A dry run only previews."""
-        self._check_request(by, why)
-        check_bool(dry_run, "dry_run")
-        scope = Scope(source_prefix=source_prefix)
-        return self._plan_consolidate(scope) if dry_run else self._do("consolidate", by=by, why=why, scope=scope)
+        return self._plan_or_run("consolidate", Scope(source_prefix=source_prefix), dry_run, by, why)
 
     def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> MaintenancePlan:
         """Archive memories that were not recalled for long, in one changeset. A dry run only previews."""
+        return self._plan_or_run("prune", _ALL, dry_run, by, why)
+
+    def _plan_or_run(self, chore: Chore, scope: Scope, dry_run: bool, by: str, why: str) -> MaintenancePlan:
         self._check_request(by, why)
         check_bool(dry_run, "dry_run")
-        return self._plan_prune() if dry_run else self._do("prune", by=by, why=why)
+        if dry_run:
+            return self._plan(chore, scope)
+        run = self._store.runs.claim(chore, "", by)
+        if run is None:
+            hint = "Wait until it ends; `cofio runs` shows its state."
+            raise Conflict(f"The maintenance run {chore} is already running.", hint)
+        return self._run(run, by, why, scope, lambda: False)
 
     def _check_request(self, by: str, why: str) -> None:
         self._access.require_owner("Maintenance")
         check_author(by, why)
 
-    def _plan_consolidate(
-        self, scope: Scope, halted: Callable[[], bool] = lambda: False, settled: Collection[str] = ()
+    def _plan(
+        self, chore: str, scope: Scope, halted: Callable[[], bool] = lambda: False, settled: Collection[str] = ()
     ) -> MaintenancePlan:
-        """Return the merges and refusals with their reasons.
+        """Return the decisions and refusals with their reasons, without changing anything.
 
-        Changes nothing; clusters in `settled` are not asked about.
+        Clusters in `settled` are not consolidated.
         """
+        if chore == "prune":
+            self._log.flush_all()
         as_of = self._get_newest()
-        with occasion("consolidate"):
-            plan = consolidate.decide(
-                self._store,
-                scope,
-                merger=ModelMerger(self._llm) if self._llm else None,
-                finds=self._finds,
-                embed=self._writer.encoder.embed,
-                comparer=self._comparer,
-                similarity=self._options.similarity,
-                least=self._options.min_cluster,
-                settled=settled,
-                halted=halted,
-            )
-        return replace(plan, as_of=as_of)
-
-    def _plan_prune(self, halted: Callable[[], bool] = lambda: False) -> MaintenancePlan:
-        """Return the unused memories that would be archived, with reasons. Changes nothing."""
-        self._log.flush_all()
-        as_of = self._get_newest()
-        with occasion("prune"):
-            plan = prune_unused.decide(
-                self._store,
-                self._clock(),
-                days=self._options.prune_days,
-                keeps=PruneJudge(self._llm) if self._llm else None,
-                most=_MOST_PRUNED,
-                halted=halted,
-            )
+        with occasion(chore):
+            if chore == "prune":
+                plan = prune_unused.decide(
+                    self._store,
+                    self._clock(),
+                    days=self._options.prune_days,
+                    keeps=PruneJudge(self._llm) if self._llm else None,
+                    most=_MOST_PRUNED,
+                    halted=halted,
+                )
+            else:
+                plan = consolidate.decide(
+                    self._store,
+                    scope,
+                    merger=ModelMerger(self._llm) if self._llm else None,
+                    finds=self._finds,
+                    embed=self._writer.encoder.embed,
+                    comparer=self._comparer,
+                    similarity=self._options.similarity,
+                    least=self._options.min_cluster,
+                    settled=settled,
+                    halted=halted,
+                )
         return replace(plan, as_of=as_of)
 
     def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:
@@ -186,8 +189,7 @@ class MaintenanceService:
         self, view: View = "most", *, limit: int = 50, days: int = 90, **scope: Unpack[ScopeKwargs]
     ) -> list[Memory]:
         """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
-        if view not in VIEWS:
-            raise InvalidInput(f"There is no view {view!r}.", f"Give one of: {', '.join(VIEWS)}.")
+        _check_name(view, VIEWS, f"There is no view {view!r}.")
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         before = days_before(self._clock(), check_int(days, "days", least=0, most=36_500))
         self._log.flush_all()
@@ -200,10 +202,8 @@ class MaintenanceService:
         as_of = self._get_newest()
         result = pair_finder.find_pairs(self._store, redact, self._comparer)
         pairs = result.against[:limit]
-        memories = {
-            memory.id: memory
-            for memory in self._store.get(sorted({memory_id for pair in pairs for memory_id in pair[:2]}))
-        }
+        ids = sorted({memory_id for pair in pairs for memory_id in (pair.newer, pair.older)})
+        memories = {memory.id: memory for memory in self._store.get(ids)}
         contradictions = tuple(
             Contradiction(
                 newer=memories[pair.newer], older=memories[pair.older], reason=pair.reason, cosine=pair.cosine
@@ -228,13 +228,17 @@ class MaintenanceService:
         retrieved or pinned since. A merged fact keeps the place of its members.
         """
         self._check_request(by, why)
-        approved_chore = _check_proposed(chore)
-        approved = [_check_decision(decision, approved_chore) for decision in _check_count(decisions)]
+        approved_chore = _check_name(chore, PROPOSED, f"{chore!r} has no decisions to approve.")
+        if not 0 < len(decisions) <= _MOST_APPROVED:
+            raise InvalidInput(
+                f"{len(decisions):,} decisions were given for approval.", f"Give 1 to {_MOST_APPROVED:,} at a time."
+            )
+        approved = [_check_decision(decision, approved_chore) for decision in decisions]
         if check_int(as_of, "as_of", least=0) > self._get_newest():
             raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the `as_of` value that the plan returned.")
         self._log.flush_all()
         memories = self._get_untouched(approved, as_of, approved_chore)
-        dated = [_set_as_of(_set_place(decision, memories), as_of) for decision in approved]
+        dated = [replace(_set_place(decision, memories), as_of=as_of) for decision in approved]
         # Rows read from an untrue memory are removed with it; duplicate and unused memories were true.
         gone = [Delete(decision.id, decision.reason) for decision in approved if isinstance(decision, Delete)]
         rows = self._writer.removed_rows(gone) if approved_chore == "contradictions" else ()
@@ -260,9 +264,8 @@ class MaintenanceService:
         if len(set(ids)) != 2 or len(ids) != 2:
             raise InvalidInput("A contradiction has exactly two memories.", "Give the ids of two different memories.")
         with self._writer.lock:
-            memories = {
-                memory.id: memory for memory in self._store.get([check_int(memory_id, "id") for memory_id in ids])
-            }
+            checked_ids = [check_int(memory_id, "id") for memory_id in ids]
+            memories = {memory.id: memory for memory in self._store.get(checked_ids)}
             for memory_id in ids:
                 if memory_id not in memories:
                     raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
@@ -288,14 +291,6 @@ class MaintenanceService:
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _do(self, chore: str, *, by: str, why: str = "", scope: Scope = _ALL) -> MaintenancePlan:
-        """Run a chore on request, as a run of its own. Raise Conflict while the same chore is running."""
-        run = self._store.runs.claim(_check_chore(chore), "", by)
-        if run is None:
-            hint = "Wait until it ends; `cofio runs` shows its state."
-            raise Conflict(f"The maintenance run {chore} is already running.", hint)
-        return self._run(run, by, why, scope, lambda: False)
-
     def run_scheduled(
         self, chore: str, *, slot: str, by: str = "schedule", halted: Callable[[], bool] = lambda: False
     ) -> MaintenanceRun | None:
@@ -304,7 +299,8 @@ class MaintenanceService:
         A failure is recorded in the run and not raised.
         """
         self._access.require_owner("Maintenance")
-        run = self._store.runs.claim(_check_chore(chore), to_utc_iso(slot), by)
+        name = _check_name(chore, CHORES, f"There is no chore {chore!r}.")
+        run = self._store.runs.claim(name, to_utc_iso(slot), by)
         if run is None:
             return None
         with suppress(CofioError):  # recorded in the log and in the run
@@ -325,8 +321,8 @@ class MaintenanceService:
     def runs(self, *, limit: int = 20, chore: str = "") -> list[MaintenanceRun]:
         """Return the newest chore runs, optionally of one chore."""
         check_int(limit, "limit", least=1, most=MAX_PAGE)
-        if chore and chore not in CHORES:
-            raise InvalidInput(f"There is no chore {chore!r}.", f"Give one of: {', '.join(CHORES)}.")
+        if chore:
+            _check_name(chore, CHORES, f"There is no chore {chore!r}.")
         return self._store.runs.newest(limit, chore)
 
     def _run(self, run: MaintenanceRun, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> MaintenancePlan:
@@ -340,7 +336,10 @@ class MaintenanceService:
             message = error.message if isinstance(error, CofioError) else type(error).__name__
             self._end(run, "failed", {"error": message})
             raise
-        self._end(run, "done", _describe_plan(plan), plan.changeset.id if plan.changeset else None)
+        # Counts only: a reason may quote a memory, and the run history is never purged.
+        counts = {"decisions": len(plan.decisions), "refused": len(plan.refused), "examined": plan.examined}
+        details = {**counts, "note": plan.note, **({"settled": list(plan.settled)} if plan.settled else {})}
+        self._end(run, "done", details, plan.changeset.id if plan.changeset else None)
         return plan
 
     def _end(self, run: MaintenanceRun, outcome: str, details: Mapping[str, Any], changeset: int | None = None) -> None:
@@ -354,15 +353,20 @@ class MaintenanceService:
     ) -> MaintenancePlan:
         if run.chore == "backup":
             return self._back_up()
-        settled = self._list_settled() if run.slot else ()  # a manual request gets the complete answer
-        is_merge = run.chore == "consolidate"
-        plan = self._plan_consolidate(scope, halted, settled) if is_merge else self._plan_prune(halted)
+        settled: set[str] = set()  # recently refused clusters; a manual request gets the complete answer
+        if run.slot:
+            latest = self._store.runs.newest(_LATE, "consolidate")
+            settled = {name for entry in latest for name in entry.details.get("settled", ())}
+        plan = self._plan(run.chore, scope, halted, settled)
         self._log.flush_all()
         for _ in range(_TRIES):
             plan = replace(self._drop_touched(plan), dry_run=False)
             if not plan.decisions:
                 return plan
-            decisions = [_set_as_of(decision, plan.as_of) for decision in plan.decisions]
+            decisions = [
+                replace(decision, as_of=plan.as_of) if isinstance(decision, Merge | Delete) else decision
+                for decision in plan.decisions
+            ]
             try:
                 with self._writer.lock:
                     changeset = self._writer.apply(decisions, by=by, why=why or run.chore)
@@ -378,11 +382,6 @@ class MaintenanceService:
             f"The maintenance run {run.chore} was given up after {_TRIES} attempts, since its memories kept changing.",
             "Nothing was written. Try again when fewer programs use the store.",
         )
-
-    def _list_settled(self) -> set[str]:
-        """Return the recently refused clusters. Once those runs are forgotten, the model is asked about them again."""
-        late = self._store.runs.newest(_LATE, "consolidate")
-        return {name for run in late for name in run.details.get("settled", ())}
 
     def _back_up(self) -> MaintenancePlan:
         if self._options.backup is None:
@@ -427,14 +426,11 @@ class MaintenanceService:
             over.set()
             thread.join()
 
-    # ── functions for the steps ───────────────────────────────────────────────────────────────────────────────────────
-
     def _finds(self, text: str, store: Store, scope: Scope) -> list[int]:
         """Return the ids that a search in that store finds, best first."""
         encoder = self._writer.encoder
-        query = Query(text=text, k=_FIRST, scope=scope)
-        results = hits(query, encoder.embed_query(text), store, encoder.floor)
-        return [hit.id for hit in results]
+        query = Query(text=text, k=merge_check.FIRST, scope=scope)
+        return [hit.id for hit in hits(query, encoder.embed_query(text), store, encoder.floor)]
 
     def _find_stale(self, memories: Sequence[Memory]) -> dict[int, list[str]]:
         """Return the changed or missing anchors of these memories, by id."""
@@ -442,26 +438,11 @@ class MaintenanceService:
         return {memory.id: list(result.notes) for memory, result in checks if result.state in ("changed", "vanished")}
 
 
-def _check_chore(chore: str) -> Chore:
-    for name in CHORES:
-        if name == chore:
-            return name
-    raise InvalidInput(f"There is no chore {chore!r}.", f"Give one of: {', '.join(CHORES)}.")
-
-
-def _check_proposed(chore: str) -> Proposed:
-    for name in PROPOSED:
-        if name == chore:
-            return name
-    raise InvalidInput(f"{chore!r} has no decisions to approve.", f"Give one of: {', '.join(PROPOSED)}.")
-
-
-def _check_count(decisions: Sequence[Decision]) -> Sequence[Decision]:
-    if not 0 < len(decisions) <= _MOST_APPROVED:
-        raise InvalidInput(
-            f"{len(decisions):,} decisions were given for approval.", f"Give 1 to {_MOST_APPROVED:,} at a time."
-        )
-    return decisions
+def _check_name(name: str, names: Sequence[_Name], problem: str) -> _Name:
+    for known_name in names:
+        if known_name == name:
+            return known_name
+    raise InvalidInput(problem, f"Give one of: {', '.join(names)}.")
 
 
 def _check_decision(decision: Decision, chore: Proposed) -> Merge | Delete:
@@ -501,13 +482,3 @@ def _list_ids(decision: Decision) -> tuple[int, ...]:
 
 def _may_go(memory: Memory, chore: Chore | Proposed) -> bool:
     return not memory.archived and (chore != "prune" or (memory.retrieval_count == 0 and not memory.pinned))
-
-
-def _set_as_of(decision: Decision, as_of: int) -> Decision:
-    return replace(decision, as_of=as_of) if isinstance(decision, Merge | Delete) else decision
-
-
-def _describe_plan(plan: MaintenancePlan) -> dict[str, Any]:
-    # Counts only: a reason may quote a memory, and the run history is never purged.
-    counts = {"decisions": len(plan.decisions), "refused": len(plan.refused), "examined": plan.examined}
-    return {**counts, "note": plan.note, **({"settled": list(plan.settled)} if plan.settled else {})}

@@ -6,7 +6,7 @@ The analysis is rough but deterministic: it serves to compare two texts, not to 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -58,18 +58,23 @@ def read(text: str) -> TextClaims:
     """Return the claims of the text."""
     clean = _normalise(text)
     parts = list(_split_pieces(clean))
-    pieces = tuple(piece for piece, _ in parts)
-    names = frozenset(_find_text_names(clean))
-    tokens = [tokens for _, tokens in parts]
+    tokens = tuple(tuple(tokens) for _, tokens in parts)
+    forms = {*find_names(clean), *words(clean), *content_words(clean)}
+    forms |= {part for form in forms for part in re.split(r"[-/_.:]", form) if part}
     return TextClaims(
-        words=frozenset(word for piece in pieces for word in piece.words),
-        pieces=pieces,
+        words=frozenset(word for piece, _ in parts for word in piece.words),
+        pieces=tuple(piece for piece, _ in parts),
         numbers=tuple(_find_values(tokens, _to_digits)),
-        tokens=tuple(map(tuple, tokens)),
-        turns=frozenset(turn for token in tokens for turn in _find_turns(token)),
+        tokens=tokens,
+        turns=frozenset(
+            (token, behind[0])
+            for piece in tokens
+            for place, token in enumerate(piece)
+            if token in _TURNING and (behind := _list_stems(piece[place + 1 :]))
+        ),
         spans=tuple(" ".join(span.split()) for span in _SPAN.findall(text)),
-        names=names,
-        spoken=_list_spoken(clean),
+        names=frozenset(_find_text_names(clean)),
+        spoken=frozenset(forms | {stem(form) for form in forms} | {form.removesuffix("'s") for form in forms}),
         text=" ".join(text.replace("`", "").split()),
         source=text,
     )
@@ -83,14 +88,17 @@ def named(claims: TextClaims, names: frozenset[str]) -> list[Value]:
 @lru_cache(maxsize=512)
 def marks(text: str) -> frozenset[str]:
     """Return the small words that change its meaning: bounds, quantities, obligations, times, doubts."""
-    plain = text.lower().replace("’", "'")
-    return frozenset(name for name, pattern in _MARKS if pattern.search(plain))
+    return _match_marks(_MARKS, text)
 
 
 def implied(text: str) -> frozenset[str]:
     """Return the marks that a text implies without the word, or with an ambiguous word."""
+    return _match_marks(_IMPLIED, text) | {"if"}
+
+
+def _match_marks(patterns: Mapping[str, re.Pattern[str]], text: str) -> frozenset[str]:
     plain = text.lower().replace("’", "'")
-    return frozenset(name for name, pattern in _IMPLIED if pattern.search(plain)) | {"if"}
+    return frozenset(name for name, pattern in patterns.items() if pattern.search(plain))
 
 
 def holds(claims: TextClaims, name: str) -> bool:
@@ -100,9 +108,6 @@ def holds(claims: TextClaims, name: str) -> bool:
         return True
     parts = re.split(r"[-/]", name)
     return len(parts) > 1 and all(part.isalpha() and stem(part) in claims.spoken for part in parts)
-
-
-# ── parts of the analysis ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _normalise(text: str) -> str:
@@ -119,24 +124,22 @@ def _split_pieces(plain: str) -> Iterator[tuple[Piece, Sequence[str]]]:
     """Yield each piece with its tokens."""
     for sentence in _SENTENCE.split(plain):
         before: frozenset[str] = frozenset()
-        last: Piece | None = None
+        is_negated_before = False
         for part in _PART.split(sentence):
             tokens = content_words(part)
             if not tokens:
                 continue
-            last = _build_piece(part, tokens, before, last)
-            before |= frozenset(last.words)
-            yield last, tokens
-
-
-def _build_piece(part: str, tokens: Sequence[str], before: frozenset[str], last: Piece | None) -> Piece:
-    stems = _list_stems(tokens)
-    denying = [place for place, token in enumerate(tokens) if _denies(token)]
-    if denying:
-        denied = frozenset(_list_stems(tokens[denying[0] + 1 :]))
-        return Piece(stems, True, len(denying) > 1, denied, before, part.strip())
-    is_listed = last is not None and last.negated and len(stems) <= 2 and all(map(_is_listed, words(part)))
-    return Piece(stems, is_listed, False, frozenset(stems) if is_listed else frozenset(), before, part.strip())
+            stems = _list_stems(tokens)
+            denying = [place for place, token in enumerate(tokens) if _denies(token)]
+            denied: tuple[str, ...] = ()
+            if denying:
+                denied = _list_stems(tokens[denying[0] + 1 :])
+            is_listed = not denying and is_negated_before and len(stems) <= 2 and all(map(_is_listed, words(part)))
+            if is_listed:
+                denied = stems
+            is_negated_before = bool(denying) or is_listed
+            yield Piece(stems, is_negated_before, len(denying) > 1, frozenset(denied), before, part.strip()), tokens
+            before |= frozenset(stems)
 
 
 def _is_listed(word: str) -> bool:
@@ -158,17 +161,14 @@ def _list_stems(tokens: Iterable[str]) -> tuple[str, ...]:
 
 def _to_digits(token: str) -> str:
     """Return the number in digits; "" if the token is not a number."""
-    if _DIGITS.fullmatch(token):
-        return token
-    return _NUMBERS.get(token, "")
+    return token if _DIGITS.fullmatch(token) else _NUMBERS.get(token, "")
 
 
 def _find_values(pieces: Iterable[Sequence[str]], value: Callable[[str], str]) -> Iterator[Value]:
     """Yield each number or name with the words around it."""
     for tokens in pieces:
         for place, token in enumerate(tokens):
-            name = value(token)
-            if name:
+            if name := value(token):
                 left, right = tokens[:place][::-1], tokens[place + 1 :]
                 yield Value(
                     name=name,
@@ -186,12 +186,6 @@ def _find_neighbours(tokens: Sequence[str]) -> frozenset[str]:
             break
         stems += _list_stems([token])
     return frozenset(stems)
-
-
-def _find_turns(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for place, token in enumerate(tokens):
-        if token in _TURNING and (behind := _list_stems(tokens[place + 1 :])):
-            yield token, behind[0]
 
 
 def _find_text_names(plain: str) -> Iterator[str]:
@@ -212,12 +206,6 @@ def _is_common(name: str, plain: str) -> bool:
     if name not in STOP_WORDS or (name in ("get", "put") and name.upper() in plain):
         return False
     return re.search(rf"(?<=[a-z,] ){name.capitalize()}\b", plain) is None
-
-
-def _list_spoken(plain: str) -> frozenset[str]:
-    forms = {*find_names(plain), *words(plain), *content_words(plain)}
-    forms |= {part for form in forms for part in re.split(r"[-/_.:]", form) if part}
-    return frozenset(forms | {stem(form) for form in forms} | {form.removesuffix("'s") for form in forms})
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -276,8 +264,8 @@ _KINDS = tuple(
     if not {"second", "today", "byte"} & group
 )
 #: Classes of small words; words of one class are interchangeable.
-_MARKS = tuple(
-    (name, lazy_re.compile(pattern))
+_MARKS = {
+    name: lazy_re.compile(pattern)
     for name, pattern in {
         "at most": r"\b(?:at most|up to|no more than|max|maximum|below|less than|fewer than)\b|\bunder \d"
         r"|(?<![<>=-])<=?(?!\w*>)",
@@ -301,10 +289,10 @@ _MARKS = tuple(
         "before": r"\b(?:before|prior to)\b",
         "after": r"\b(?:after|afterwards|following)\b",
     }.items()
-)
+}
 #: Orders and bans imply "must"; "since" implies "after".
-_IMPLIED = tuple(
-    (name, lazy_re.compile(pattern))
+_IMPLIED = {
+    name: lazy_re.compile(pattern)
     for name, pattern in {
         "must": r"\b(?:never|always|do not|don't|cannot|can't|not allowed|only)\b"
         r"|(?:^|[.;:]\s)(?:use|run|keep|avoid|put|write|add|prefer|make|set|check|call|do|follow|commit|push|test|deploy|open|create|start|send)\b",
@@ -312,4 +300,4 @@ _IMPLIED = tuple(
         "after": r"\bsince\b",
         "all": r"\b(?:any|never|no)\b",
     }.items()
-)
+}
