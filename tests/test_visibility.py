@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -62,7 +60,6 @@ from cofio.server.mcp.caller import Caller as Asking
 from cofio.server.mcp.tools import answer
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.scoped import ScopedStore
-from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests import postgres
 from tests.http_api.caller import Caller
@@ -77,15 +74,8 @@ WORD = re.compile(r"\b(?:told|note|why)\d{4}\b")
 
 
 @contextmanager
-def in_memory(_folder: Path) -> Iterator[Store]:
+def in_sqlite() -> Iterator[Store]:
     store = MemoryStore(FixedClock())
-    yield store
-    store.close()
-
-
-@contextmanager
-def in_sqlite(folder: Path) -> Iterator[Store]:
-    store = SqliteStore(folder / "cofio.db", FixedClock())
     yield store
     store.close()
 
@@ -102,14 +92,14 @@ def shared_database(postgres_server: str, postgres_template: str) -> Iterator[No
 
 
 @contextmanager
-def in_postgres(_folder: Path) -> Iterator[Store]:
+def in_postgres() -> Iterator[Store]:
     store = PostgresStore(f"{DATABASE[0]}?tenant={uuid4().hex}", FixedClock())
     yield store
     store.close()
 
 
 #: Store factories; add one line per adapter.
-STORES: dict[str, Callable[[Path], Any]] = {"memory": in_memory, "sqlite": in_sqlite, "postgres": in_postgres}
+STORES: dict[str, Callable[[], Any]] = {"sqlite": in_sqlite, "postgres": in_postgres}
 
 
 # ── operations on the store ───────────────────────────────────────────────────────────────────────────────────────────
@@ -448,10 +438,9 @@ def assert_no_leak(results: Iterable[tuple[str, Any]], allowed: set[str]) -> Non
 
 
 @contextmanager
-def prepare_store(make_store: Callable[[Path], Any], operations: Iterable[Operation]) -> Iterator[StoreUnderTest]:
+def prepare_store(make_store: Callable[[], Any], operations: Iterable[Operation]) -> Iterator[StoreUnderTest]:
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        store = stack.enter_context(make_store(folder))
+        store = stack.enter_context(make_store())
         yield StoreUnderTest(store, stack.enter_context(Keeper(store, HashEmbedder(64), FixedClock())), operations)
 
 
@@ -468,7 +457,7 @@ FEW_EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=[H
 @FEW_EXAMPLES
 @given(operations=OPERATIONS, viewers=st.lists(VIEWERS, min_size=1, max_size=3))
 def test_read_paths_return_only_visible_data(
-    make_store: Callable[[Path], Any], operations: list[Operation], viewers: list[Viewer]
+    make_store: Callable[[], Any], operations: list[Operation], viewers: list[Viewer]
 ) -> None:
     with prepare_store(make_store, operations) as store:
         for viewer in viewers:
@@ -485,7 +474,7 @@ def test_read_paths_return_only_visible_data(
 @FEW_EXAMPLES
 @given(abouts=st.lists(ATTRIBUTES, max_size=12), viewers=st.lists(VIEWERS, min_size=1, max_size=3))
 def test_episodes_follow_memory_visibility(
-    make_store: Callable[[Path], Any], abouts: list[dict[str, Any]], viewers: list[Viewer]
+    make_store: Callable[[], Any], abouts: list[dict[str, Any]], viewers: list[Viewer]
 ) -> None:
     with prepare_store(make_store, ()) as store:
         for about in abouts:
@@ -516,7 +505,7 @@ def _can_read_episode(keeper: Keeper, episode: int) -> bool:
 @FEW_EXAMPLES
 @given(operations=OPERATIONS, viewer=VIEWERS)
 def test_all_visible_memories_are_found(
-    make_store: Callable[[Path], Any], operations: list[Operation], viewer: Viewer
+    make_store: Callable[[], Any], operations: list[Operation], viewer: Viewer
 ) -> None:
     with prepare_store(make_store, operations) as store:
         viewer_keeper, live = store.keeper.as_viewer(viewer), store.live(viewer)
@@ -542,7 +531,7 @@ def test_all_visible_memories_are_found(
 @FEW_EXAMPLES
 @given(operations=KNOWLEDGE_OPERATIONS, viewer=VIEWERS)
 def test_all_visible_knowledge_rows_are_found(
-    make_store: Callable[[Path], Any], operations: list[Operation], viewer: Viewer
+    make_store: Callable[[], Any], operations: list[Operation], viewer: Viewer
 ) -> None:
     with prepare_store(make_store, operations) as store:
         domain, visible_rows = (
@@ -567,7 +556,7 @@ def test_all_visible_knowledge_rows_are_found(
 @FEW_EXAMPLES
 @given(operations=KNOWLEDGE_OPERATIONS, viewer=VIEWERS)
 def test_viewer_operations_do_not_change_invisible_rows(
-    make_store: Callable[[Path], Any], operations: list[Operation], viewer: Viewer
+    make_store: Callable[[], Any], operations: list[Operation], viewer: Viewer
 ) -> None:
     with prepare_store(make_store, operations) as store:
         viewer_keeper, allowed = store.keeper.as_viewer(viewer), store.allowed(viewer)
@@ -591,7 +580,7 @@ def test_viewer_operations_do_not_change_invisible_rows(
 @FEW_EXAMPLES
 @given(operations=OPERATIONS, viewer=VIEWERS)
 def test_is_novel_ignores_invisible_memories(
-    make_store: Callable[[Path], Any], operations: list[Operation], viewer: Viewer
+    make_store: Callable[[], Any], operations: list[Operation], viewer: Viewer
 ) -> None:
     with prepare_store(make_store, operations) as store:
         viewer_keeper = store.keeper.as_viewer(viewer)
@@ -716,7 +705,7 @@ def request_all_endpoints(service: Caller, ids: Sequence[int]) -> Iterator[tuple
 
 
 @pytest.mark.parametrize("make_store", STORES.values(), ids=STORES)
-def test_http_responses_contain_only_data_visible_to_the_key(make_store: Callable[[Path], Any]) -> None:
+def test_http_responses_contain_only_data_visible_to_the_key(make_store: Callable[[], Any]) -> None:
     with prepare_store(make_store, FIXED_OPERATIONS) as store, serving(store.keeper) as url:
         for operation in FIXED_OPERATIONS:
             store.capture(operation.about)
@@ -732,7 +721,7 @@ def test_http_responses_contain_only_data_visible_to_the_key(make_store: Callabl
 
 
 def test_client_purge_removes_own_memory_and_rejects_shared_memory() -> None:
-    with prepare_store(in_memory, ()) as store, serving(store.keeper) as url:
+    with prepare_store(in_sqlite, ()) as store, serving(store.keeper) as url:
         own_id = store.keeper.as_viewer(Viewer(user="ada")).add("The vault opens at noon").memory_id
         shared_id = store.keeper.add("The cellar is dry", visibility="global").memory_id
         secret = store.keeper.create_key(Grant(name="ada", user="ada"))[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,20 +13,17 @@ from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.models.domain_knowledge import DeleteRow, Feedback, Knowledge, Pattern, PurgeRow, PutRow, Threshold
 from cofio.models.memory import Add, Changeset, Delete, Fact, Viewer
 from cofio.ports import Store
-from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 
 ADA = Viewer(user="ada", agent="codex", team="red")
 SPIKES = "Volume spikes before earnings"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     clock = FixedClock()
-    if request.param == "memory":
+    if request.param == "sqlite":
         opened_store: Store = MemoryStore(clock)
-    elif request.param == "sqlite":
-        opened_store = SqliteStore(tmp_path / "cofio.db", clock)
     else:
         from cofio.stores.postgres import PostgresStore
 

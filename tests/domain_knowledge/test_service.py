@@ -32,14 +32,9 @@ Reopen = Callable[[], Store]
 VOLUME = "thresholds/aapl.volume.above"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
     clock = FixedClock()
-    if request.param == "memory":
-        memory_store = MemoryStore(clock)
-        yield lambda: memory_store
-        memory_store.close()
-        return
     stores: list[Store] = []
     url = request.getfixturevalue("postgres_url") if request.param == "postgres" else ""
 

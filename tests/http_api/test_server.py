@@ -230,46 +230,46 @@ def test_client_disconnect_does_not_affect_the_service(service: Caller) -> None:
 
 
 @pytest.fixture
-def keeper_in_memory() -> Keeper:
+def temporary_keeper() -> Keeper:
     clock = FixedClock()
     return Keeper(MemoryStore(clock), HashEmbedder(), clock)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-def test_service_on_all_interfaces_requires_an_api_key(keeper_in_memory: Keeper, host: str) -> None:
+def test_service_on_all_interfaces_requires_an_api_key(temporary_keeper: Keeper, host: str) -> None:
     with pytest.raises(Misconfigured, match="COFIO_API_KEY"):
-        HttpServer(keeper_in_memory, Settings(host=host, port=0))
+        HttpServer(temporary_keeper, Settings(host=host, port=0))
 
 
-def test_port_in_use_raises_error(keeper_in_memory: Keeper) -> None:
-    with serving(keeper_in_memory) as url, pytest.raises(Misconfigured, match="COFIO_PORT"):
-        HttpServer(keeper_in_memory, Settings(port=int(url.rpartition(":")[2])))
+def test_port_in_use_raises_error(temporary_keeper: Keeper) -> None:
+    with serving(temporary_keeper) as url, pytest.raises(Misconfigured, match="COFIO_PORT"):
+        HttpServer(temporary_keeper, Settings(port=int(url.rpartition(":")[2])))
 
 
-def test_unknown_host_raises_error(keeper_in_memory: Keeper) -> None:
+def test_unknown_host_raises_error(temporary_keeper: Keeper) -> None:
     with pytest.raises(Misconfigured, match="COFIO_HOST"):
-        HttpServer(keeper_in_memory, Settings(host="no such host", port=0))
+        HttpServer(temporary_keeper, Settings(host="no such host", port=0))
 
 
-def test_invalid_log_level_raises_error_and_closes_the_keeper(keeper_in_memory: Keeper) -> None:
+def test_invalid_log_level_raises_error_and_closes_the_keeper(temporary_keeper: Keeper) -> None:
     with pytest.raises(Misconfigured, match="log_level"):
-        serving_module.run(keeper_in_memory, Settings(port=0, log_level="loud"))
+        serving_module.run(temporary_keeper, Settings(port=0, log_level="loud"))
     with pytest.raises(StoreError):
-        keeper_in_memory.stats()
+        temporary_keeper.stats()
 
 
-def test_service_listens_on_ipv6(keeper_in_memory: Keeper) -> None:
+def test_service_listens_on_ipv6(temporary_keeper: Keeper) -> None:
     try:
         socket.socket(socket.AF_INET6).close()
-        with serving(keeper_in_memory, host="::1") as url:
+        with serving(temporary_keeper, host="::1") as url:
             assert url.startswith("http://[::1]:")
             assert Caller(url).get("/health").status == 200
     except (OSError, Misconfigured):
         pytest.skip("there is no IPv6 here")
 
 
-def test_localhost_binds_to_127_0_0_1(keeper_in_memory: Keeper) -> None:
-    with serving(keeper_in_memory, host="localhost") as url:
+def test_localhost_binds_to_127_0_0_1(temporary_keeper: Keeper) -> None:
+    with serving(temporary_keeper, host="localhost") as url:
         assert url.startswith("http://127.0.0.1:")
         assert Caller(url).get("/health", {"Host": "localhost"}).status == 200
 
@@ -323,9 +323,9 @@ def test_shutdown_finishes_requests_and_closes_the_store(tmp_path: Path, signal_
     connection.close()
 
 
-def test_idle_connection_does_not_delay_shutdown(keeper_in_memory: Keeper) -> None:
+def test_idle_connection_does_not_delay_shutdown(temporary_keeper: Keeper) -> None:
     start_time = time.monotonic()
-    with serving(keeper_in_memory) as url:
+    with serving(temporary_keeper) as url:
         caller = Caller(url)
         wire = socket.create_connection((caller.host, caller.port))
         caller.get("/health")

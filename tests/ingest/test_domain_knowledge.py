@@ -26,18 +26,18 @@ Pattern: volume is typically low on Fridays.
 Observation: AAPL volume spikes consistently before earnings."""
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> SqliteStore | MemoryStore:
-    return SqliteStore(tmp_path / "cofio.db", FixedClock()) if request.param == "sqlite" else MemoryStore(FixedClock())
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(FixedClock())
 
 
 @pytest.fixture
-def keeper(store: SqliteStore | MemoryStore) -> Iterator[Keeper]:
+def keeper(store: MemoryStore) -> Iterator[Keeper]:
     with Keeper(store, HashEmbedder(), FixedClock()) as opened_keeper:
         yield opened_keeper
 
 
-def keeper_with_llm(store: SqliteStore | MemoryStore, *replies: str) -> Keeper:
+def keeper_with_llm(store: MemoryStore, *replies: str) -> Keeper:
     """Return a second keeper on the test's store, with an LLM."""
     return Keeper(store, HashEmbedder(), FixedClock(), llm=ScriptedLLM(list(replies)))
 
@@ -189,7 +189,7 @@ def test_verdicts_are_kept_on_repetition(keeper: Keeper) -> None:
     assert threshold(keeper) == row
 
 
-def test_missing_row_is_restored_when_the_memory_is_confirmed(keeper: Keeper, store: SqliteStore | MemoryStore) -> None:
+def test_missing_row_is_restored_when_the_memory_is_confirmed(keeper: Keeper, store: MemoryStore) -> None:
     [added] = report(keeper, "flag AAPL if volume exceeds 5M").actions
     keeper.knowledge.delete("thresholds", "aapl.volume.above")
     report(keeper, "flag AAPL if volume exceeds 5M")
@@ -271,7 +271,7 @@ def test_symmetric_correlation_is_one_row(keeper: Keeper) -> None:
     assert len(rows(keeper)) == 1
 
 
-def test_corrected_pattern_is_removed_with_its_memory(store: SqliteStore | MemoryStore) -> None:
+def test_corrected_pattern_is_removed_with_its_memory(store: MemoryStore) -> None:
     keeper = Keeper(store, HashEmbedder(), FixedClock(), judge=ValueJudge())
     report(keeper, "Pattern: AAPL volume spikes before earnings")
     assert len(rows(keeper)) == 1
@@ -361,7 +361,7 @@ def facts_of(*texts: str, kind: str = "threshold", said_by: str = "assistant") -
     })  # fmt: skip
 
 
-def test_row_is_parsed_from_the_llms_wording(keeper: Keeper, store: SqliteStore | MemoryStore) -> None:
+def test_row_is_parsed_from_the_llms_wording(keeper: Keeper, store: MemoryStore) -> None:
     llm_keeper = keeper_with_llm(store, facts_of("AAPL should be flagged if its volume exceeds 5M"))
     messages = [{"role": "assistant", "content": "Five million is where AAPL gets odd."}]
     llm_keeper.extract(messages, context="analysis", source="market")
@@ -369,9 +369,7 @@ def test_row_is_parsed_from_the_llms_wording(keeper: Keeper, store: SqliteStore 
     assert (row.value, row.confidence) == (5e6, 0.95)
 
 
-def test_row_is_parsed_from_the_message_if_the_llms_wording_is_vague(
-    keeper: Keeper, store: SqliteStore | MemoryStore
-) -> None:
+def test_row_is_parsed_from_the_message_if_the_llms_wording_is_vague(keeper: Keeper, store: MemoryStore) -> None:
     vague_text = "Watch AAPL closely and flag it whenever the volume exceeds 5M, as the desk has agreed"
     llm_keeper = keeper_with_llm(store, facts_of(vague_text, kind="pattern"))
     messages = [

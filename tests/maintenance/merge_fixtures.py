@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from cofio.maintenance import consolidate
@@ -13,7 +12,6 @@ from cofio.models.maintenance import MaintenancePlan
 from cofio.models.memory import Add, Changeset, Decision, Fact, Memory, Merge, Query, Scope
 from cofio.ports import Matrix, Store
 from cofio.retrieval.hybrid import hits
-from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.judges import comparer
 
@@ -22,9 +20,8 @@ PLACE = {"source": "claude-code/app", "project": "/home/ann/app"}
 
 
 @contextmanager
-def open_store(kind: str, folder: Path) -> Iterator[Store]:
-    """Yield the fake store or the SQLite store."""
-    store: Store = MemoryStore(FixedClock()) if kind == "memory" else SqliteStore(folder / "x.db", FixedClock())
+def open_store() -> Iterator[Store]:
+    store = MemoryStore(FixedClock())
     yield store
     store.close()
 

@@ -20,7 +20,7 @@ from cofio.models.memory import Add, Delete, Edit, Fact, Merge, Viewer
 from cofio.ports import LLM, Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
+from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from cofio.text.tokens import fingerprint
 from cofio.transfer import export
 from tests.judges import ValueJudge
@@ -63,16 +63,14 @@ class Backend:
         return sorted(memory.id for memory in self.keeper.list(limit=1_000).memories)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def new_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Backend]]:
     created: list[Backend] = []
 
     def make(llm: LLM | None = None) -> Backend:
         clock = FixedClock()
         store: Store
-        if request.param == "memory":
-            store = MemoryStore(clock)
-        elif request.param == "sqlite":
+        if request.param == "sqlite":
             store = SqliteStore(tmp_path / "cofio.db", clock)
         else:
             store = PostgresStore(request.getfixturevalue("postgres_url"), clock)

@@ -39,8 +39,8 @@ GOOD = "The HTTP client has a timeout of 30 seconds, does 5 retries and logs fai
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store("sqlite", tmp_path) as store:
+def store() -> Iterator[Store]:
+    with open_store() as store:
         yield store
 
 
@@ -51,9 +51,8 @@ def everything(store: Store) -> list[Memory]:
 # ── duplicates ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_duplicates_are_merged_into_the_best_without_an_llm(kind: str, tmp_path: Path) -> None:
-    with open_store(kind, tmp_path) as store:
+def test_duplicates_are_merged_into_the_best_without_an_llm() -> None:
+    with open_store() as store:
         texts = ("We use tabs", "we use tabs.", "We use the tabs", *LIMITS)
         first, second, third, *limits = add_memories(store, *texts)
         store.note([Retrieval(second.id, "indentation", "ann", "2026-02-01T00:00:00.000000+00:00")])
@@ -501,7 +500,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
     return LocalEmbedder(tmp_path_factory.mktemp("home"), download=False)
 
 
-def test_real_embedder_accepts_valid_merges(tmp_path: Path, real: LocalEmbedder) -> None:
+def test_real_embedder_accepts_valid_merges(real: LocalEmbedder) -> None:
     """Uses the default similarity; clusters that the embedder finds less similar are skipped."""
 
     def embed(texts: Sequence[str]) -> Matrix:
@@ -511,7 +510,7 @@ def test_real_embedder_accepts_valid_merges(tmp_path: Path, real: LocalEmbedder)
         query = Query(text=text, k=10, scope=scope)
         return [hit.id for hit in hits(query, real.embed([text], "query")[0], searched, real.floor)]
 
-    with open_store("sqlite", tmp_path) as store:
+    with open_store() as store:
         for case in HONEST:
             for memory in add_memories(store, *case.members, project=case.name, embed=embed):
                 store.note([Retrieval(memory.id, memory.text, "ann", memory.created_at)])

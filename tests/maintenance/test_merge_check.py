@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
@@ -26,9 +25,9 @@ from tests.maintenance.merge_fixtures import (
 )
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with open_store(request.param, tmp_path) as store:
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with open_store() as store:
         yield store
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +12,9 @@ from cofio.ports import Store
 from tests.maintenance.merge_fixtures import add_memories, open_store
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with open_store(request.param, tmp_path) as store:
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with open_store() as store:
         yield store
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from cofio.models.maintenance import MaintenancePlan
 from cofio.models.memory import Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Restore, Retrieval, to_utc_iso
 from cofio.ports import Completion, Profile, Store
 from cofio.providers import prompts
-from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, MemoryStore, ScriptedLLM
 from tests.stores.contract import add, apply, everything
 
@@ -28,9 +26,9 @@ def clock() -> FixedClock:
     return FixedClock(START)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, clock: FixedClock, tmp_path: Path) -> Iterator[Store]:
-    created: Store = MemoryStore(clock) if request.param == "memory" else SqliteStore(tmp_path / "cofio.db", clock)
+@pytest.fixture
+def store(clock: FixedClock) -> Iterator[Store]:
+    created = MemoryStore(clock)
     yield created
     created.close()
 

@@ -55,11 +55,10 @@ def make_keeper(
     return Keeper(store, embedder or HashEmbedder(), clock, notes=NotesOptions(home / "notes", by_name))
 
 
-@pytest.fixture(params=["sqlite", "fake"])
-def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
+@pytest.fixture
+def keeper(tmp_path: Path) -> Iterator[Keeper]:
     clock = FixedClock()
-    store: Store = SqliteStore(tmp_path / "cofio.db", clock) if request.param == "sqlite" else MemoryStore(clock)
-    with make_keeper(store, clock, tmp_path) as keeper:
+    with make_keeper(MemoryStore(clock), clock, tmp_path) as keeper:
         yield keeper
 
 

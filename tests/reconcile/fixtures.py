@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from cofio.ingest.reconcile import decide
@@ -14,7 +13,6 @@ from cofio.ingest.reconcile.compare import WordComparer
 from cofio.models.exchange import FactOutcome
 from cofio.models.memory import Add, Changeset, Decision, Fact, Memory, Noop, Occurrence, Scope, Update
 from cofio.ports import Completion, Store, Vector
-from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 
 EMBEDDER = HashEmbedder()
@@ -24,9 +22,8 @@ DRIZZLE = "The project switched from Prisma to Drizzle as its ORM"
 
 
 @contextmanager
-def open_store(kind: str, folder: Path) -> Iterator[Store]:
-    """Return the fake store or the SQLite store."""
-    store: Store = MemoryStore(FixedClock()) if kind == "memory" else SqliteStore(folder / "x.db", FixedClock())
+def open_store() -> Iterator[Store]:
+    store = MemoryStore(FixedClock())
     yield store
     store.close()
 

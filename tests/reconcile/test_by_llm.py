@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,9 +38,9 @@ from tests.reconcile.fixtures import (
 )
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with open_store(request.param, tmp_path) as store:
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with open_store() as store:
         yield store
 
 

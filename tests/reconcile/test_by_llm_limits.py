@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,9 +30,9 @@ from tests.reconcile.fixtures import (
 )
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with open_store(request.param, tmp_path) as store:
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with open_store() as store:
         yield store
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,9 +34,9 @@ class ScriptedComparer:
         return Comparison(kind, self._probability, "as scripted", self._probability if kind == "doubtful" else 0.0)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with open_store(request.param, tmp_path) as opened_store:
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with open_store() as opened_store:
         yield opened_store
 
 

@@ -17,7 +17,6 @@ from cofio.models.domain_knowledge import Claim, Correlation, Knowledge, Pattern
 from cofio.models.memory import Viewer
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.session_handler import SessionHandler
-from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, estimate_tokens
 
@@ -25,11 +24,10 @@ VOLUME = Threshold(source="AAPL", metric="volume", value=5e6, direction="above",
 LINE = "- AAPL/volume: above 5000000"
 
 
-@pytest.fixture(params=["fake", "sqlite"])
-def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
+@pytest.fixture
+def keeper() -> Iterator[Keeper]:
     clock = FixedClock("2026-01-05T15:00:00Z")  # a monday
-    store = MemoryStore(clock) if request.param == "fake" else SqliteStore(tmp_path / "cofio.db", clock)
-    with Keeper(store, HashEmbedder(), clock) as opened:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock) as opened:
         yield opened
 
 

@@ -46,10 +46,9 @@ Thinking about it.
 </summary>"""
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    clock = FixedClock()
-    opened: Store = MemoryStore(clock) if request.param == "memory" else SqliteStore(tmp_path / "cofio.db", clock)
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = MemoryStore(FixedClock())
     yield opened
     opened.close()
 

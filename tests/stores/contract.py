@@ -1,4 +1,4 @@
-"""Contract suite of the Store port. Every adapter and the fake passes it: subclass it and define a `store` fixture."""
+"""Contract suite of the Store port. Every adapter passes it: subclass it and define a `store` fixture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Store contract suites for the in-memory fake and SQLite."""
+"""Store contract suites for SQLite."""
 
 from __future__ import annotations
 
@@ -9,23 +9,13 @@ import pytest
 
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, MemoryStore
+from cofio.testing import FixedClock
 from tests.stores.contract import StoreContract
 from tests.stores.inbox_contract import InboxContract
 from tests.stores.maintenance_contract import MaintenanceContract
 from tests.stores.project_contract import ProjectContract
 from tests.stores.snapshots_contract import SnapshotsContract
 from tests.stores.turn_merge_contract import AmendContract
-
-
-class TestMemoryStore(
-    StoreContract, ProjectContract, MaintenanceContract, SnapshotsContract, InboxContract, AmendContract
-):
-    @pytest.fixture
-    def store(self) -> Iterator[Store]:
-        store = MemoryStore(FixedClock())
-        yield store
-        store.close()
 
 
 class TestSqliteStore(

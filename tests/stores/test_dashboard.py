@@ -16,19 +16,11 @@ from cofio.stores.filters import condition
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sql_loader import queries
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, MemoryStore
+from cofio.testing import FixedClock
 from tests.stores.contract import add
 from tests.stores.dashboard_contract import EARLIEST, DashboardContract, injection
 
 DOT_COUNT = 10_000
-
-
-class TestMemoryStore(DashboardContract):
-    @pytest.fixture
-    def store(self) -> Iterator[Store]:
-        store = MemoryStore(FixedClock())
-        yield store
-        store.close()
 
 
 class TestSqliteStore(DashboardContract):

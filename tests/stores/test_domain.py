@@ -20,7 +20,7 @@ from cofio.stores.postgres import PostgresStore
 from cofio.stores.sql_loader import migrations
 from cofio.stores.sqlite.connection import StoreFile
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, MemoryStore
+from cofio.testing import FixedClock
 from tests.stores.contract import add, everything, vector
 from tests.stores.domain_contract import (
     SAMPLE_ROWS,
@@ -32,14 +32,6 @@ from tests.stores.domain_contract import (
 )
 from tests.stores.test_migrations import create_at_version, insert_memory
 from tests.stores.test_sqlite import assert_consistent, open_store
-
-
-class TestMemoryStore(KnowledgeContract):
-    @pytest.fixture
-    def store(self) -> Iterator[Store]:
-        store = MemoryStore(FixedClock())
-        yield store
-        store.close()
 
 
 class TestSqliteStore(KnowledgeContract):
@@ -301,10 +293,9 @@ def test_postgres_database_without_knowledge_tables_is_migrated(empty_postgres_u
 
 
 def test_closed_store_raises_store_error(tmp_path: Path) -> None:
-    fake, file = MemoryStore(FixedClock()), open_store(tmp_path / "cofio.db")
-    for store in (fake, file):
-        store.close()
-        with pytest.raises(StoreError, match="closed"):
-            store.domain.counts()
-        with pytest.raises(StoreError, match="closed"):
-            apply_knowledge(store, volume())
+    store = open_store(tmp_path / "cofio.db")
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.domain.counts()
+    with pytest.raises(StoreError, match="closed"):
+        apply_knowledge(store, volume())

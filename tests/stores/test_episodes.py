@@ -11,7 +11,7 @@ from cofio.models.memory import Purge, Scope
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, MemoryStore
+from cofio.testing import FixedClock
 from tests.stores.episodes_contract import (
     ALL,
     EpisodesContract,
@@ -21,14 +21,6 @@ from tests.stores.episodes_contract import (
     search_episode_ids,
     vector,
 )
-
-
-class TestMemoryStore(EpisodesContract):
-    @pytest.fixture
-    def store(self) -> Iterator[Store]:
-        store = MemoryStore(FixedClock())
-        yield store
-        store.close()
 
 
 class TestSqliteStore(EpisodesContract):

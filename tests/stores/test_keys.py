@@ -12,21 +12,13 @@ from cofio.errors import InvalidInput
 from cofio.models.auth import Grant, digest
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, MemoryStore
+from cofio.testing import FixedClock
 from tests.stores.keys_contract import NOW, KeysContract, audit_entry, create_key
 
 
 @pytest.fixture
 def clock() -> FixedClock:
     return FixedClock(NOW)
-
-
-class TestMemoryStore(KeysContract):
-    @pytest.fixture
-    def store(self, clock: FixedClock) -> Iterator[Store]:
-        store = MemoryStore(clock)
-        yield store
-        store.close()
 
 
 class TestSqliteStore(KeysContract):

@@ -10,21 +10,13 @@ import pytest
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, MemoryStore
+from cofio.testing import FixedClock
 from tests.stores.llm_calls_contract import LLMCallsContract, call
 
 
 @pytest.fixture
 def clock() -> FixedClock:
     return FixedClock("2026-01-07T12:00:00Z")
-
-
-class TestMemoryStore(LLMCallsContract):
-    @pytest.fixture
-    def store(self, clock: FixedClock) -> Iterator[Store]:
-        store = MemoryStore(clock)
-        yield store
-        store.close()
 
 
 class TestSqliteStore(LLMCallsContract):

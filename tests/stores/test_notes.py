@@ -11,16 +11,8 @@ from cofio.models.markdown_notes import FiledPart
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, MemoryStore
+from cofio.testing import FixedClock
 from tests.stores.notes_contract import NotesContract, file_state
-
-
-class TestMemoryStore(NotesContract):
-    @pytest.fixture
-    def store(self) -> Iterator[Store]:
-        store = MemoryStore(FixedClock())
-        yield store
-        store.close()
 
 
 class TestSqliteStore(NotesContract):

@@ -16,7 +16,7 @@ from cofio.errors import Conflict, NotFound
 from cofio.models.memory import Add, Decision, Delete, Edit, Fact, Noop, Occurrence, Purge, Restore, Scope, Update
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, MemoryStore
+from cofio.testing import FixedClock
 from tests.stores.contract import EVERYTHING, apply, everything, undo, vector
 from tests.stores.test_sqlite import assert_consistent
 
@@ -140,14 +140,8 @@ class SqliteHistoryMachine(HistoryMachine):
         super().teardown()
 
 
-class FakeHistoryMachine(HistoryMachine):
-    make = staticmethod(lambda _path: MemoryStore(FixedClock()))
-
-
 _SETTINGS = settings(
     max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestSqliteHistory = SqliteHistoryMachine.TestCase
 TestSqliteHistory.settings = _SETTINGS
-TestFakeHistory = FakeHistoryMachine.TestCase
-TestFakeHistory.settings = _SETTINGS

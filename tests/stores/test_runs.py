@@ -11,7 +11,7 @@ import pytest
 
 from cofio.ports import Store
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, MemoryStore
+from cofio.testing import FixedClock
 from tests.stores.contract import add
 from tests.stores.runs_contract import MONDAY, NOW, RunsContract
 
@@ -19,14 +19,6 @@ from tests.stores.runs_contract import MONDAY, NOW, RunsContract
 @pytest.fixture
 def clock() -> FixedClock:
     return FixedClock(NOW)
-
-
-class TestMemoryStore(RunsContract):
-    @pytest.fixture
-    def store(self, clock: FixedClock) -> Iterator[Store]:
-        store = MemoryStore(clock)
-        yield store
-        store.close()
 
 
 class TestSqliteStore(RunsContract):

@@ -34,7 +34,6 @@ from cofio.models.memory import (
 from cofio.ports import Store
 from cofio.staleness import StalenessChecker
 from cofio.stores.scoped import ScopedStore
-from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 from tests import judges
 
@@ -47,10 +46,9 @@ DRIZZLE = "We switched from Prisma to Drizzle."
 OWNER_CHANGE = "Raj owns the billing service now, Sofia left."
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    clock = FixedClock()
-    opened: Store = MemoryStore(clock) if request.param == "memory" else SqliteStore(tmp_path / "cofio.db", clock)
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = MemoryStore(FixedClock())
     yield opened
     opened.close()
 

@@ -12,17 +12,9 @@ from cofio.errors import StoreBusy
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.testing import FixedClock, MemoryStore
+from cofio.testing import FixedClock
 from tests.stores.contract import add
 from tests.stores.token_embeddings_contract import TokenEmbeddingsContract
-
-
-class TestMemoryStore(TokenEmbeddingsContract):
-    @pytest.fixture
-    def store(self) -> Iterator[Store]:
-        store = MemoryStore(FixedClock())
-        yield store
-        store.close()
 
 
 class TestSqliteStore(TokenEmbeddingsContract):

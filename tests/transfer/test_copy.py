@@ -31,22 +31,18 @@ from tests.transfer.fixtures import export_lines, fill, histories, open_store
 Make = Callable[[], Store]
 PAIRS = [
     ("sqlite", "sqlite"),
-    ("memory", "sqlite"),
-    ("sqlite", "memory"),
     ("sqlite", "postgres"),
     ("postgres", "sqlite"),
     ("postgres", "postgres"),
 ]
 
 
-def maker(kind: str, request: pytest.FixtureRequest, folder: Path, made: list[Store]) -> Make:
+def maker(kind: str, request: pytest.FixtureRequest, made: list[Store]) -> Make:
     """Return a function that creates a store of this kind."""
 
     def new() -> Store:
-        if kind == "memory":
+        if kind == "sqlite":
             made.append(MemoryStore(FixedClock()))
-        elif kind == "sqlite":
-            made.append(open_store(folder / f"{len(made)}.db"))
         else:
             from cofio.stores.postgres import PostgresStore
 
@@ -58,11 +54,11 @@ def maker(kind: str, request: pytest.FixtureRequest, folder: Path, made: list[St
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)
-def store_makers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Make, Make]]:
+def store_makers(request: pytest.FixtureRequest) -> Iterator[tuple[Make, Make]]:
     """Return a factory of source stores and one of target stores."""
     created: list[Store] = []
     one, other = request.param
-    yield maker(one, request, tmp_path, created), maker(other, request, tmp_path, created)
+    yield maker(one, request, created), maker(other, request, created)
     for item in created:
         item.close()
 

@@ -45,20 +45,18 @@ from tests.transfer.fixtures import export_lines, import_exported, open_store
 Make = Callable[[], Store]
 
 
-@pytest.fixture(params=["sqlite", "memory", "postgres"])
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+@pytest.fixture(params=["sqlite", "postgres"])
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
     """Return a factory of new stores; the first has the parametrized kind, the others are SQLite."""
     created: list[Store] = []
 
     def new() -> Store:
-        if request.param == "memory":
-            created.append(MemoryStore(FixedClock()))
-        elif request.param == "postgres" and not created:
+        if request.param == "postgres" and not created:
             from cofio.stores.postgres import PostgresStore
 
             created.append(PostgresStore(request.getfixturevalue("postgres_url"), FixedClock()))
         else:
-            created.append(open_store(tmp_path / f"{len(created)}.db"))
+            created.append(MemoryStore(FixedClock()))
         return created[-1]
 
     yield new

@@ -21,14 +21,13 @@ from tests.transfer.fixtures import SIGNATURE, export_lines, fill, histories, im
 Make = Callable[[], Store]
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+@pytest.fixture
+def make() -> Iterator[Make]:
     """Return a factory of new stores."""
     created: list[Store] = []
 
     def new() -> Store:
-        path = tmp_path / f"{len(created)}.db"
-        created.append(open_store(path) if request.param == "sqlite" else MemoryStore(FixedClock()))
+        created.append(MemoryStore(FixedClock()))
         return created[-1]
 
     yield new

@@ -1,15 +1,14 @@
-"""API keys and the audit log, in an SQL store and in the fake store."""
+"""API keys and the audit log in an SQL store."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, NoReturn
 
 from cofio.errors import Conflict, NotFound
 from cofio.models.auth import AuditEntry, Grant, Key
-from cofio.models.memory import to_utc_iso
 from cofio.ports import Clock
 from cofio.stores.query_runner import BRIEFLY, LAST_ID, Database, Queries, delete_before
 from cofio.stores.row_mapping import as_json, is_storable_int
@@ -89,75 +88,6 @@ class SqlKeys:
 def _find_key(queries: Queries, name: str, values: Mapping[str, Any]) -> Key | None:
     row = queries.one(name, values, columns=KEYS)
     return to_key(row) if row else None
-
-
-class FakeKeys:
-    """Keys of the fake store."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._keys: dict[str, Key] = {}  # by digest
-        self._entries: list[AuditEntry] = []
-        self._last = 0  # last id in the audit log; ids are not reused
-
-    def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
-        if any(key.grant.name == grant.name and key.revoked_at is None for key in self._keys.values()):
-            refuse_name(grant.name)
-        number = len(self._keys) + 1
-        self._keys[digest] = Key(id=number, grant=grant, hint=hint, created_at=self._clock(), created_by=by)
-        return self._keys[digest]
-
-    def find(self, digest: str) -> Key | None:
-        return self._keys.get(digest)
-
-    def all(self) -> list[Key]:
-        return list(reversed(self._keys.values()))
-
-    def any_valid(self) -> bool:
-        at = self._clock()
-        return any(key.is_valid(at) for key in self._keys.values())
-
-    def revoke(self, key_id: int) -> Key:
-        for digest, key in self._keys.items():
-            if key.id == key_id and key.revoked_at is None:
-                self._keys[digest] = replace(key, revoked_at=self._clock())
-                return self._keys[digest]
-        return refuse_revoking(key_id, next((key for key in self._keys.values() if key.id == key_id), None))
-
-    def used(self, when: Mapping[int, str]) -> None:
-        for digest, key in self._keys.items():
-            last = max(key.last_used_at or "", when.get(key.id, "")) or None
-            self._keys[digest] = replace(key, last_used_at=last)
-
-    def carried(self) -> list[tuple[Key, str]]:
-        return [(key, digest) for digest, key in self._keys.items()]
-
-    def adopt(self, key: Key, digest: str) -> None:
-        others = (
-            other_key.grant.name
-            for other_digest, other_key in self._keys.items()
-            if other_digest != digest and not other_key.revoked_at
-        )
-        if key.revoked_at is None and key.grant.name in others:
-            refuse_name(key.grant.name)
-        existing = self._keys.get(digest)
-        since = existing.revoked_at if existing and existing.revoked_at else key.revoked_at
-        last_used = key.last_used_at or (existing.last_used_at if existing else None)
-        number = existing.id if existing else len(self._keys) + 1
-        self._keys[digest] = replace(key, id=number, revoked_at=since, last_used_at=last_used)
-
-    def log(self, entries: Sequence[AuditEntry]) -> None:
-        self._entries += [replace(entry, id=self._last + place) for place, entry in enumerate(entries, start=1)]
-        self._last += len(entries)
-
-    def audit_entries(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[AuditEntry]:
-        newest = [entry for entry in reversed(self._entries) if key in (None, entry.key)]
-        return [entry for entry in newest if after is None or entry.id < after][:limit]
-
-    def forget(self, before: str) -> int:
-        remaining = [entry for entry in self._entries if entry.at >= to_utc_iso(before)]
-        deleted, self._entries = len(self._entries) - len(remaining), remaining
-        return deleted
 
 
 def grant_columns(grant: Grant) -> dict[str, Any]:

@@ -192,17 +192,6 @@ def _plain(name: str, kind: str, value: Any) -> Any:
     return check_number(value, name) if kind.startswith("float") else check_int(value, name)
 
 
-def matches_conditions(row: Knowledge, conditions: Iterable[ColumnCondition]) -> bool:
-    """Return whether the row meets all conditions."""
-    return all(_matches(getattr(row, condition.name), condition) for condition in conditions)
-
-
-def _matches(value: Any, condition: ColumnCondition) -> bool:
-    if condition.how == "holds":
-        return condition.value in value
-    return bool((folded(value) if condition.how == "folded" else value) == condition.value)
-
-
 def sort_key(row: Knowledge) -> tuple[Any, str]:
     """Return the row's sort key in its table, and its id."""
     return getattr(row, ORDERED[row.TABLE]), row.id

@@ -1,10 +1,9 @@
-"""Index of the Markdown files that were read, in an SQL store and in the fake store."""
+"""Index of the Markdown files that were read, in an SQL store."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from cofio.models.markdown_notes import FiledPart, FileState
@@ -36,28 +35,6 @@ class SqlNotes:
     def drop(self, folder: str, paths: Sequence[str]) -> None:
         with self._database.writing() as queries:
             queries.many("drop_file", [{"folder": folder, "path": path} for path in sorted(paths)])
-
-
-class FakeNotes:
-    """Notes of the fake store."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._files: dict[str, dict[str, FileState]] = {}
-
-    def folders(self) -> list[str]:
-        return sorted(folder for folder, files in self._files.items() if files)
-
-    def files(self, folder: str) -> dict[str, FileState]:
-        return dict(sorted(self._files.get(folder, {}).items()))
-
-    def put(self, folder: str, files: Sequence[FileState]) -> None:
-        at = self._clock()
-        self._files.setdefault(folder, {}).update({file.path: replace(file, at=file.at or at) for file in files})
-
-    def drop(self, folder: str, paths: Sequence[str]) -> None:
-        for path in paths:
-            self._files.get(folder, {}).pop(path, None)
 
 
 def to_rows(folder: str, files: Sequence[FileState], at: str) -> list[dict[str, Any]]:

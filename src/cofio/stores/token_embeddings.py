@@ -1,8 +1,8 @@
-"""Token embeddings of memories for re-ranking, in an SQL store and in the fake store."""
+"""Token embeddings of memories for re-ranking, in an SQL store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cofio.models.memory import Memory
@@ -48,46 +48,6 @@ class SqlTokenEmbeddings:
         with self._database.reading() as queries:
             read, unread = queries.all("count_readings")[0]
         return read, unread
-
-
-class FakeTokenEmbeddings:
-    """Token embeddings of the fake store."""
-
-    def __init__(self, memories: Callable[[], Mapping[int, Memory]]) -> None:
-        self._memories = memories
-        self._signature = ""
-        self._read: dict[int, tuple[tuple[str, str, str], bytes]] = {}
-
-    def set_signature(self, signature: str) -> None:
-        if signature != self._signature:
-            self._signature, self._read = signature, {}
-
-    def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
-        return {
-            memory_id: self._read[memory_id][1]
-            for memory_id in ids
-            if by == self._signature and self._is_read(memory_id)
-        }
-
-    def unread(self, limit: int) -> list[Memory]:
-        waiting = sorted((memory for memory in self._memories() if not self._is_read(memory)), reverse=True)
-        return [self._memories()[memory_id] for memory_id in waiting[:limit]]
-
-    def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
-        if by != self._signature:
-            return False
-        for memory, words in readings:
-            if memory.id in self._memories() and _get_texts(self._memories()[memory.id]) == _get_texts(memory):
-                self._read[memory.id] = _get_texts(memory), words
-        return True
-
-    def counts(self) -> tuple[int, int]:
-        read = sum(map(self._is_read, self._memories()))
-        return read, len(self._memories()) - read
-
-    def _is_read(self, memory_id: int) -> bool:
-        memory = self._memories().get(memory_id)
-        return memory is not None and memory_id in self._read and self._read[memory_id][0] == _get_texts(memory)
 
 
 def columns_of(memory: Memory, words: bytes) -> dict[str, Any]:

@@ -1,1 +1,0 @@
-"""The in-memory store that `cofio.testing` exports, for tests."""
