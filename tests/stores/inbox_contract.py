@@ -279,7 +279,7 @@ class InboxContract:
         (number,) = receive(store, "gone")
         store.inbox.settle(resolution(number, "rejected"))
         store.inbox.forget(FAR_FUTURE)
-        with pytest.raises(Conflict, match="forgotten"):
+        with pytest.raises(Conflict, match="Its text was deleted"):
             store.inbox.retry(number)
 
     # ── settling ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -424,7 +424,7 @@ class InboxContract:
         (number,) = receive(store, "We use tabs")
         learn(store, number, "tabs")
         settled, memories = store.inbox.item(number), everything(store)
-        with pytest.raises(Conflict, match=f"Item {number} is already processed"):
+        with pytest.raises(Conflict, match=f"Capture {number} is already processed"):
             apply(store, Edit(memories[0].id, {"text": "never"}), Add(Fact(text="never")), settles=resolve_with(number))
         assert store.inbox.item(number) == settled
         assert everything(store) == memories
