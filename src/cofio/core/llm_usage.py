@@ -29,7 +29,7 @@ class LLMUsageService:
         """Return the configured extraction model, or why a requested one is unavailable."""
         if self.llm is None:
             return {"enabled": False, **({"problem": self._problem} if self._problem else {})}
-        model_info = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.supports_audn}
+        model_info = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.profile.reconciles}
         model_info["audn_known"] = self.llm.profile.reconciles_known
         until = self._budget_spent_until()
         return {"enabled": True, **model_info, **({"spent_until": until} if until else {})}
