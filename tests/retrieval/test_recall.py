@@ -322,9 +322,9 @@ def test_prompt_recall_is_recorded_without_secrets_and_session_start_is_not_a_re
         keeper.recall("fix the auth bug, my password is hunter2-Xy9!", project=WEB, by="claude-code")
         assert keeper.recall(project=WEB, by="codex").ids == (other, relevant)
         assert [keeper.get(memory_id).retrieval_count for memory_id in (relevant, other)] == [1, 0]
-    [first] = store._tables.retrievals
-    assert (first.memory_id, first.caller) == (relevant, "claude-code")
-    assert first.query.startswith("fix the auth bug, my password is [redacted")
+        assert {agent.name: agent.recalls for agent in store.dashboard.agents(9) if agent.recalls} == {"claude-code": 1}
+        [query] = store.usage.queries([relevant, other], 9)
+    assert query.startswith("fix the auth bug, my password is [redacted")
     assert [injection.occasion for injection in injections] == ["prompt", "start"]
 
 
