@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 from cofio.hooks import atomic_write
@@ -16,13 +17,9 @@ def cache_path(home: str | Path, project: str) -> Path:
 
 def save_briefing(home: str | Path, project: str, text: str) -> None:
     """Save the briefing, readable by its owner only. Errors are ignored."""
-    path = cache_path(home, project)
-    try:
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            return
-        atomic_write.write_atomic(path, text.encode())
-    except (OSError, UnicodeError):
-        return
+    if load_briefing(home, project) != text:
+        with suppress(OSError, UnicodeError):
+            atomic_write.write_atomic(cache_path(home, project), text.encode())
 
 
 def load_briefing(home: str | Path, project: str) -> str:

@@ -22,9 +22,9 @@ def until(home: bytes) -> float:
     """Return the end of the pause; 0 if the service may be asked now."""
     end, _ = _read_pause(home)
     now = time.time()
-    if not now < end <= now + LONGEST + 1 or _has_started_since(home):  # the clock may have been set back
-        return 0.0
-    return end
+    is_paused = now < end <= now + LONGEST + 1  # the clock may have been set back
+    has_restarted = _read_mtime(home + b"/hook.at") > _read_mtime(home + b"/hook.rest")
+    return end if is_paused and not has_restarted else 0.0
 
 
 def begin(home: bytes) -> None:
@@ -56,10 +56,6 @@ def _read_pause(home: bytes) -> tuple[float, int]:
     """Return the end of the last pause, and the number of failures."""
     end, _, failures = read(home + b"/hook.rest").strip().partition(b" ")
     return (float(end), int(failures)) if end.isdigit() and failures.isdigit() else (0.0, 0)
-
-
-def _has_started_since(home: bytes) -> bool:
-    return _read_mtime(home + b"/hook.at") > _read_mtime(home + b"/hook.rest")
 
 
 def _read_mtime(path: bytes) -> float:

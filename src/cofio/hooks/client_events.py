@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -47,31 +47,36 @@ def event(client: str, raw: bytes) -> Event:
     """Return the event in a client's JSON. Raise InvalidInput for an unknown client or invalid JSON."""
     if client not in CLIENTS:
         raise InvalidInput(f"There is no client {client!r}.", f"Give one of: {', '.join(CLIENTS)}.")
-    fields = _parse_object(raw)
-    if "cursor_version" in fields:
-        client = "cursor"  # Cursor also runs the hooks of Claude Code's settings, with its own JSON
-    return _READERS[client](fields)
+    hint = "Pass the JSON that the client writes to the hook on unchanged."
+    try:
+        fields = json.loads(raw.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("The hook input is not JSON.", hint) from error
+    if not isinstance(fields, dict):
+        raise InvalidInput("The hook input is not a JSON object.", hint)
+
+    if client == "cursor" or "cursor_version" in fields:  # Cursor also runs the hooks of Claude Code's settings
+        return _read_cursor(fields)
+    if client == "openclaw":
+        return _read_openclaw(fields)
+    if client == "codex" and _read_text(fields, "type") == "agent-turn-complete":
+        return _read_notified(fields)
+    return _read_hooked(client, fields, "turn_id" if client == "codex" else "prompt_id")
 
 
 def reply(happened: Event, context: str) -> bytes:
     """Return the reply for the client: one JSON object with the context, or nothing."""
     if not context or happened.subagent or happened.kind not in INJECTS:
         return b""
-    return json.dumps(_WRITERS[happened.client](happened, context), ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _parse_object(raw: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(raw.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            "The hook input is not JSON.", "Pass the JSON that the client writes to the hook on unchanged."
-        ) from error
-    if not isinstance(fields, dict):
-        raise InvalidInput(
-            "The hook input is not a JSON object.", "Pass the JSON that the client writes to the hook on unchanged."
-        )
-    return fields
+    fields: dict[str, Any]
+    if happened.client == "cursor":
+        fields = {"continue": True} if happened.kind == "prompt" else {}
+        fields["additional_context"] = context
+    elif happened.client == "openclaw":
+        fields = {"context": context}
+    else:  # Codex rejects an object with any unknown key
+        fields = {"hookSpecificOutput": {"hookEventName": happened.name, "additionalContext": context}}
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _read_text(fields: Mapping[str, Any], *names: str) -> str:
@@ -89,27 +94,10 @@ def _read_name(fields: Mapping[str, Any], *names: str) -> str:
     return name if len(name) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
 
 
-# ── Claude Code ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_CLAUDE: Mapping[str, Kind] = {
-    "SessionStart": "start",
-    "UserPromptSubmit": "prompt",
-    "Stop": "stop",
-    "StopFailure": "failure",  # its last message is an error text, not the agent's words
-    "PreCompact": "compact",
-    "PostCompact": "summary",
-    "SessionEnd": "end",
-}
-
-
-def _read_claude(fields: Mapping[str, Any]) -> Event:
-    return _read_hooked("claude-code", fields, "prompt_id")
-
-
 def _read_hooked(client: str, fields: Mapping[str, Any], turn: str) -> Event:
     """Parse an event of Claude Code, or of Codex, which has the same format but another field for the turn."""
     name = _read_text(fields, "hook_event_name", "hookEventName")
-    kind = _CLAUDE.get(name, "other")
+    kind = json_peek.KINDS.get(name, "other")
     return Event(
         client=client,
         kind=kind,
@@ -119,31 +107,12 @@ def _read_hooked(client: str, fields: Mapping[str, Any], turn: str) -> Event:
         cwd=_read_text(fields, "cwd"),
         began=_read_text(fields, "source") if kind == "start" else "",
         prompt=_read_text(fields, "prompt") if kind == "prompt" else "",
+        # the last message of a StopFailure is an error text, not the agent's words
         reply=_read_text(fields, "last_assistant_message") if kind == "stop" else "",
         summary=_read_text(fields, "compact_summary") if kind == "summary" else "",
         transcript=_read_text(fields, "transcript_path"),
-        subagent=_find_subagent(fields),
-    )
-
-
-def _find_subagent(fields: Mapping[str, Any]) -> str:
-    """Return the subagent of the event. The field exists only inside a subagent."""
-    return (_read_name(fields, "agent_id") or "unnamed") if "agent_id" in fields else ""
-
-
-def _write_specific(happened: Event, context: str) -> dict[str, Any]:
-    """Return the reply in the format of Claude Code and Codex. Codex rejects an object with any unknown key."""
-    return {"hookSpecificOutput": {"hookEventName": happened.name, "additionalContext": context}}
-
-
-# ── Codex ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_codex(fields: Mapping[str, Any]) -> Event:
-    return (
-        _read_notified(fields)
-        if _read_text(fields, "type") == "agent-turn-complete"
-        else _read_hooked("codex", fields, "turn_id")
+        # the field exists only inside a subagent
+        subagent=(_read_name(fields, "agent_id") or "unnamed") if "agent_id" in fields else "",
     )
 
 
@@ -163,20 +132,9 @@ def _read_notified(fields: Mapping[str, Any]) -> Event:
     )
 
 
-# ── Cursor ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_CURSOR: Mapping[str, Kind] = {
-    "sessionStart": "start",
-    "beforeSubmitPrompt": "prompt",
-    "afterAgentResponse": "stop",  # `stop` itself has no text
-    "preCompact": "compact",
-    "sessionEnd": "end",
-}
-
-
 def _read_cursor(fields: Mapping[str, Any]) -> Event:
     name = _read_text(fields, "hook_event_name")
-    kind = _CURSOR.get(name, "other")
+    kind = json_peek.KINDS.get(name, "other")
     roots = fields.get("workspace_roots")
     root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
     return Event(
@@ -192,25 +150,10 @@ def _read_cursor(fields: Mapping[str, Any]) -> Event:
     )
 
 
-def _write_additional(happened: Event, context: str) -> dict[str, Any]:
-    going_on = {"continue": True} if happened.kind == "prompt" else {}
-    return {**going_on, "additional_context": context}
-
-
-# ── OpenClaw: sent by cofio's own plugin ──────────────────────────────────────────────────────────────────────────────
-
-_OPENCLAW: Mapping[str, Kind] = {
-    "session_start": "start",
-    "before_prompt_build": "prompt",
-    "agent_end": "stop",
-    "before_compaction": "compact",
-    "session_end": "end",
-}
-
-
 def _read_openclaw(fields: Mapping[str, Any]) -> Event:
+    """Parse an event that cofio's own plugin sends."""
     name = _read_text(fields, "event")
-    kind = _OPENCLAW.get(name, "other")
+    kind = json_peek.KINDS.get(name, "other")
     return Event(
         client="openclaw",
         kind=kind,
@@ -223,21 +166,3 @@ def _read_openclaw(fields: Mapping[str, Any]) -> Event:
         prompt=_read_text(fields, "prompt") if kind in ("prompt", "stop") else "",
         reply=_read_text(fields, "reply") if kind == "stop" else "",
     )
-
-
-def _write_plain(_happened: Event, context: str) -> dict[str, Any]:
-    return {"context": context}
-
-
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
-    "claude-code": _read_claude,
-    "codex": _read_codex,
-    "cursor": _read_cursor,
-    "openclaw": _read_openclaw,
-}
-_WRITERS: Mapping[str, Callable[[Event, str], dict[str, Any]]] = {
-    "claude-code": _write_specific,
-    "codex": _write_specific,
-    "cursor": _write_additional,
-    "openclaw": _write_plain,
-}

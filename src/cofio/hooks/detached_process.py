@@ -16,7 +16,7 @@ def start(command: list[str], variables: Mapping[bytes, bytes], stamp: bytes) ->
     """Start a detached process; return whether it was tried. The time of the last start is that of the file `stamp`."""
     if not _is_due(stamp):
         return False
-    _let_go()
+    _close_on_exec()
     streams = [(posix.POSIX_SPAWN_OPEN, descriptor, "/dev/null", posix.O_RDWR, 0) for descriptor in (0, 1, 2)]
     try:
         posix.posix_spawn(command[0], command, variables, file_actions=streams, setsid=True)
@@ -35,26 +35,18 @@ def _is_due(stamp: bytes) -> bool:
         pass
     except OSError:
         return False
-    return _make_stamp(stamp) or (_make_folder(stamp.rpartition(b"/")[0]) and _make_stamp(stamp))
+    for folder in (b"", stamp.rpartition(b"/")[0]):
+        try:
+            if folder:
+                posix.mkdir(folder, 0o700)
+            posix.close(posix.open(stamp, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600))
+        except OSError:  # no folder; another hook was faster; or it is not writable, and the process could not run
+            continue
+        return True
+    return False
 
 
-def _make_stamp(stamp: bytes) -> bool:
-    try:
-        posix.close(posix.open(stamp, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600))
-    except OSError:  # another hook was faster; or the folder is not writable, and the process could not run
-        return False
-    return True
-
-
-def _make_folder(folder: bytes) -> bool:
-    try:
-        posix.mkdir(folder, 0o700)
-    except OSError:
-        return False
-    return True
-
-
-def _let_go() -> None:
+def _close_on_exec() -> None:
     """Make all descriptors non-inheritable: a client waits until every copy of its pipes is closed."""
     try:
         names = posix.listdir("/dev/fd")

@@ -32,9 +32,9 @@ class HookEnvironment:
         self.may_start = variable("COFIO_AUTOSTART").lower() not in _OFF
         self.project = variable("COFIO_PROJECT")
         self.folder = posix.environ.get(b"CLAUDE_PROJECT_DIR") or posix.environ.get(b"CURSOR_PROJECT_DIR", b"")
-        self._ask(options or {})
+        self._set_address(options or {})
 
-    def _ask(self, options: Mapping[str, str]) -> None:
+    def _set_address(self, options: Mapping[str, str]) -> None:
         """Set address and deadlines. A URL from a variable is remote: never start it, never use local files for it."""
         lines = read(self.home + b"/hook.at").decode("utf-8", "replace").split("\n") + [""] * 5
         url, key, times, store, self.start_tokens = lines[:5]

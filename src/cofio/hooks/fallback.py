@@ -45,19 +45,15 @@ SIGNS = (
     ".git", ".hg", ".jj", ".svn", "pyproject.toml", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle",
     "build.gradle.kts", "CMakeLists.txt", "Makefile", "Gemfile", "composer.json", "setup.py", "justfile",
 )  # fmt: skip
-_SEEN = """
-m.archived_at IS NULL AND (m.project IN (:project, '') OR m.visibility = 'global')
-"""
+_VISIBLE = "m.archived_at IS NULL AND (m.project IN (:project, '') OR m.visibility = 'global')"
 _GIVEN = "EXISTS (SELECT 1 FROM given g WHERE g.memory_id = m.id AND g.client = :client AND g.session = :session)"
 _OWN = "(:session <> '' AND m.session = :session AND (m.source = :client OR m.source LIKE :client || '/%'))"
 _LINE = "m.id, m.text, m.speaker, m.source, m.created_at, m.kind, m.pinned"
 
-_SIZE = "SELECT count(*) FROM memories"
-_FREQUENCY = "SELECT count(*) FROM words WHERE words MATCH ?"
 _HAS_ANCHORS = "SELECT count(*) FROM pragma_table_info('memories') WHERE name = 'anchors'"
 _MATCHING = f"""
 SELECT {_LINE}, m.project, {{anchors}} FROM words w CROSS JOIN memories m ON m.id = w.rowid
-WHERE words MATCH :words AND {_SEEN} AND NOT {_GIVEN} AND NOT {_OWN}
+WHERE words MATCH :words AND {_VISIBLE} AND NOT {_GIVEN} AND NOT {_OWN}
 ORDER BY bm25(words), m.id DESC LIMIT :depth
 """
 _HOLDING = "SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
@@ -131,7 +127,12 @@ def store_path(around: HookEnvironment) -> str:
     if around.elsewhere:
         return ""
     home = around.home.decode("utf-8", "surrogateescape")
-    location = around.store or _read_configured(around.home) or f"{home}/cofio.db"
+    location = around.store
+    if not location:
+        values = configured(around.home)
+        if values.get("url"):
+            return ""
+        location = str(values.get("store") or "") or f"{home}/cofio.db"
     scheme, separator, rest = location.partition("://")
     if separator and scheme != "sqlite":
         return ""
@@ -142,34 +143,28 @@ def store_path(around: HookEnvironment) -> str:
     return path
 
 
-def _read_configured(home: bytes) -> str:
-    values = configured(home)
-    return "elsewhere://" if values.get("url") else str(values.get("store") or "")
-
-
-# ── at a prompt ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _select_matching(file: sqlite3.Connection, event: client_events.Event, project: str) -> list[briefing.BriefingLine]:
     """Return the memories that match most of the prompt's weight, best first."""
-    words = [_quote(word) for word in search_terms(event.prompt[:_READ])[:_WORDS]]
-    (size,) = file.execute(_SIZE).fetchone()
-    weights = {word: _compute_weight(file, word, size) for word in words}
-    known_weights = {word: weight for word, weight in weights.items() if weight}
-    total = sum(known_weights.values()) + _UNKNOWN * log(size + 1) * (len(words) - len(known_weights))
-    least, enough = max(_LEAST, _SHARE * total), 2 if len(known_weights) > 2 else 1
-    query = " OR ".join(_select_needed(known_weights, least))
+    words = ['"' + word.replace('"', '""') + '"' for word in search_terms(event.prompt[:_READ])[:_WORDS]]
+    (size,) = file.execute("SELECT count(*) FROM memories").fetchone()
+    weights: dict[str, float] = {}  # IDF weights of the words that occur in any memory
+    for word in words:
+        (count,) = file.execute("SELECT count(*) FROM words WHERE words MATCH ?", (word,)).fetchone()
+        if 0 < count <= size:
+            weights[word] = log((size + 1) / count)
+    total = sum(weights.values()) + _UNKNOWN * log(size + 1) * (len(words) - len(weights))
+    least, enough = max(_LEAST, _SHARE * total), 2 if len(weights) > 2 else 1
+    query = " OR ".join(_select_needed(weights, least))
     if not query:
         return []
-    rows = file.execute(
-        _format_query(file, _MATCHING), {"words": query, "depth": _DEPTH, **_make_parameters(event, project)}
-    ).fetchall()
-    words_by_id = _match_words(file, list(known_weights), [row[0] for row in rows])
-    scored = [
-        (sum(known_weights[word] for word in words_by_id[row[0]]), row)
-        for row in rows
-        if len(words_by_id[row[0]]) >= enough
-    ]
+
+    parameters = {"words": query, "depth": _DEPTH, **_make_parameters(event, project)}
+    rows = file.execute(_format_query(file, _MATCHING), parameters).fetchall()
+    weights_by_id: dict[int, list[float]] = {row[0]: [] for row in rows}
+    for word, weight in weights.items():
+        for (memory_id,) in file.execute(_HOLDING, (word, str(list(weights_by_id)))):
+            weights_by_id[memory_id].append(weight)
+    scored = [(sum(weights_by_id[row[0]]), row) for row in rows if len(weights_by_id[row[0]]) >= enough]
     best = sorted((pair for pair in scored if pair[0] >= least), key=lambda pair: -pair[0])
     present = (row for _, row in best if not _is_gone(str(row[7]), str(row[8])))
     return [_make_line(row) for row, _ in zip(present, range(AT_PROMPT), strict=False)]
@@ -185,27 +180,6 @@ def _select_needed(weights: Mapping[str, float], least: float) -> list[str]:
         chosen.append(word)
         remaining -= weights[word]
     return chosen
-
-
-def _quote(word: str) -> str:
-    return '"' + word.replace('"', '""') + '"'
-
-
-def _compute_weight(file: sqlite3.Connection, word: str, size: int) -> float:
-    """Return the IDF weight of a word; 0 if no memory contains it."""
-    (count,) = file.execute(_FREQUENCY, (word,)).fetchone()
-    return max(0.0, log((size + 1) / count)) if count else 0.0
-
-
-def _match_words(file: sqlite3.Connection, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-    words_by_id: dict[int, list[str]] = {memory_id: [] for memory_id in ids}
-    for word in words:
-        for (memory_id,) in file.execute(_HOLDING, (word, str(list(ids)))):
-            words_by_id[memory_id].append(word)
-    return words_by_id
-
-
-# ── at a start ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _start_lines(
@@ -273,9 +247,6 @@ def _make_parameters(event: client_events.Event, project: str) -> dict[str, str]
     """Return the query parameters for the project, client and session."""
     session = "" if event.began in client_events.ANEW else event.session
     return {"project": project, "client": event.client, "session": session}
-
-
-# ── service ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def start(around: HookEnvironment) -> bool:

@@ -42,11 +42,6 @@ class HookRequest:
             raise NoAnswer("timeout", sick=True)
         return seconds
 
-    def head(self) -> bytes:
-        lines = [f"POST {self.path} HTTP/1.1", f"Host: {self.host}", f"Content-Length: {len(self.body)}"]
-        lines += [f"{name}: {value}" for name, value in self.headers]
-        return "\r\n".join((*lines, "Connection: close", "", "")).encode("latin-1", "replace")
-
 
 def headers(key: str, project: str, *, at: str = "") -> list[tuple[str, str]]:
     """Return the headers of a hook; `at`: the time of the event if it was not just now."""
@@ -68,8 +63,7 @@ def ask(request: HookRequest) -> tuple[int, bytes]:
             return _ask_over_tls(request)
         connection = _connect(request)
         try:
-            _send(connection, request)
-            return _read_reply(connection, request)
+            return _exchange(connection, request)
         finally:
             connection.close()
     except TimeoutError:
@@ -83,9 +77,6 @@ def ask(request: HookRequest) -> tuple[int, bytes]:
 def percent_encode(text: str) -> str:
     """Percent-encode text for a header or a URI."""
     return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in text.encode("utf-8", "surrogateescape"))
-
-
-# ── connecting ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _connect(request: HookRequest) -> _socket.socket:
@@ -133,19 +124,17 @@ def _split_host(host: str) -> tuple[str, int]:
     return name.strip("[]"), int(port or 80)
 
 
-# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _send(connection: _socket.socket, request: HookRequest) -> None:
-    """Send the request. If the service hangs up early, its reply may explain why and is still read."""
+def _exchange(connection: _socket.socket, request: HookRequest) -> tuple[int, bytes]:
+    """Send the request and return status and body of the reply."""
+    lines = [f"POST {request.path} HTTP/1.1", f"Host: {request.host}", f"Content-Length: {len(request.body)}"]
+    lines += [f"{name}: {value}" for name, value in request.headers]
+    head = "\r\n".join((*lines, "Connection: close", "", "")).encode("latin-1", "replace")
     try:
         connection.settimeout(request.left())
-        connection.sendall(request.head() + request.body)
+        connection.sendall(head + request.body)
     except (BrokenPipeError, ConnectionResetError):
-        return
+        pass  # if the service hangs up early, its reply may explain why
 
-
-def _read_reply(connection: _socket.socket, request: HookRequest) -> tuple[int, bytes]:
     received = b""
     while b"\r\n\r\n" not in received:
         received += _receive(connection, request, received)

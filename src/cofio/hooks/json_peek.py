@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from cofio.hooks.client_events import Kind
 
 _SPACE = b" \t\r\n"
 _FAR = 8_192  # bytes searched for a value
@@ -16,8 +16,8 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345
 _LONGEST_NAME = 64
 
 CLIENTS = ("claude-code", "codex", "cursor", "openclaw")
-#: Kind of an event by the client's name for it; `clients.py` has the same mapping, client by client.
-KINDS = {
+#: Kind of an event by the client's name for it. Cursor's own `stop` is left out: it has no text.
+KINDS: dict[str, Kind] = {
     "SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "stop", "StopFailure": "failure",
     "PreCompact": "compact", "PostCompact": "summary", "SessionEnd": "end", "notify": "stop",
     "sessionStart": "start", "beforeSubmitPrompt": "prompt", "afterAgentResponse": "stop",
@@ -44,20 +44,16 @@ def text(raw: bytes, key: str) -> str:
         value = rest[1:].lstrip(_SPACE)
         if rest.startswith(b":") and value.startswith(b'"'):
             content, closed, _ = value[1:].partition(b'"')
-            if b"\\" in content:
-                return _unescape(value[1:])
-            return content.decode("utf-8", "replace") if closed else ""
+            if b"\\" not in content:
+                return content.decode("utf-8", "replace") if closed else ""
+            try:
+                from _json import scanstring
+
+                return str(scanstring(value[1:].decode("utf-8", "replace"), 0)[0])
+            except (ImportError, *_NONE):
+                return ""
         place = raw.find(name, place + len(name))
     return ""
-
-
-def _unescape(value: bytes) -> str:
-    try:
-        from _json import scanstring
-
-        return str(scanstring(value.decode("utf-8", "replace"), 0)[0])
-    except (ImportError, *_NONE):
-        return ""
 
 
 #: Errors of the scanner for invalid JSON; SystemError if `json`, which defines the right error, is not loaded.
@@ -79,7 +75,7 @@ class _JsonOptions:
 
 
 class _LaxJson(_JsonOptions):
-    """Lax parser options, the same as in `clients.py`: line breaks in strings and NaN are accepted."""
+    """Lax parser options, the same as in `client_events`: line breaks in strings and NaN are accepted."""
 
     strict = False
 
@@ -90,20 +86,19 @@ class _LaxJson(_JsonOptions):
 
 def parse_object(raw: bytes, *, lax: bool = False) -> dict[str, object] | None:
     """Return the JSON object in these bytes; None for anything else."""
+    options = _LaxJson() if lax else _JsonOptions()
+    value: object
     try:
         content = raw.decode("utf-8", "replace" if lax else "strict").strip()
-        value, end = _scan(content, _LaxJson if lax else _JsonOptions)
+        try:
+            from _json import make_scanner
+        except ImportError:  # not CPython
+            import json
+
+            value = json.loads(content, strict=options.strict, parse_constant=options.parse_constant)
+            end = len(content)
+        else:
+            value, end = make_scanner(options)(content, 0)  # type: ignore[arg-type]
     except _NONE:
         return None
     return value if end == len(content) and isinstance(value, dict) else None
-
-
-def _scan(content: str, how: type[_JsonOptions]) -> tuple[object, int]:
-    try:
-        from _json import make_scanner
-    except ImportError:  # not CPython
-        import json
-
-        return json.loads(content, strict=how.strict, parse_constant=how.parse_constant), len(content)
-    scan: Callable[[str, int], tuple[object, int]] = make_scanner(how())  # type: ignore[arg-type]
-    return scan(content, 0)

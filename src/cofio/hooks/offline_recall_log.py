@@ -47,7 +47,7 @@ def import_log(home: bytes, note: Callable[[list[Line]], None]) -> None:
             if name == _NAME:
                 posix.rename(home + _NAME, home + _TAKEN)
             with open(home + _TAKEN, encoding="utf-8", errors="replace") as lines:
-                recalls = [line for raw in lines if (line := _parse_line(raw))]
+                recalls = [recall for line in lines if (recall := _parse_line(line))]
         except FileNotFoundError:
             continue
         note(recalls)

@@ -23,14 +23,15 @@ def project_of(cwd: str, *, user: str = "") -> str:
     A submodule is its own project. Outside a repository the project is the folder; "" for the root and for the home
     folder of the `user` (default: the current one), where memories belong to no project.
     """
-    raw = _encode(cwd)
+    raw = cwd.encode("utf-8", "surrogateescape")
     if not raw.startswith(b"/") or b"\0" in raw:
         return ""
     here = real_path(raw)
-    home = real_path(_encode(user) if user else user_folder())
+    home = real_path(user.encode("utf-8", "surrogateescape") if user else user_folder())
     if here in (b"/", home):
         return ""
-    return _decode(_find_repository(here, home) or here)
+    path = _find_repository(here, home) or here
+    return path.decode("utf-8", "replace")  # text that can be stored and sent
 
 
 def name(project: str) -> str:
@@ -63,9 +64,6 @@ def real_path(path: bytes) -> bytes:
             resolved = b""
         parts.extend(target.split(b"/")[::-1])
     return resolved or b"/"
-
-
-# ── git ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _find_repository(here: bytes, home: bytes) -> bytes:
@@ -112,9 +110,6 @@ def _is_git(folder: bytes) -> bool:
     )
 
 
-# ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _join(folder: bytes, path: bytes) -> bytes:
     return real_path(path if path.startswith(b"/") else folder + b"/" + path)
 
@@ -124,12 +119,3 @@ def _read_kind(path: bytes) -> int:
         return posix.stat(path).st_mode & _MODE
     except (OSError, ValueError):
         return 0
-
-
-def _encode(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")
-
-
-def _decode(path: bytes) -> str:
-    """Decode a path to text that can be stored and sent, replacing invalid bytes."""
-    return path.decode("utf-8", "replace")

@@ -16,7 +16,7 @@ from cofio.hooks.environment import variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import Any
 
@@ -28,7 +28,9 @@ PROOF = "proof-"  # prefix of the name of a proof, the last word in the lines of
 
 def append_run(home: bytes, client: str, event: str, rung: str, seconds: float, *why: str) -> None:
     """Append a line. Errors are ignored."""
-    words = (format_time(time.time()), client or "-", event or "-", rung, f"{seconds * 1000:.0f}ms", *why, _get_proof())
+    proof = variable("COFIO_HOOKS")  # of a run that `cofio doctor` started
+    words = [format_time(time.time()), client or "-", event or "-", rung, f"{seconds * 1000:.0f}ms", *why]
+    words.append(proof if proof.startswith(PROOF) else "")
     path = home + b"/hooks.log"
     try:
         file = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
@@ -43,28 +45,22 @@ def append_run(home: bytes, client: str, event: str, rung: str, seconds: float, 
         return
 
 
-def _get_proof() -> str:
-    """Return the name of the proof that this run belongs to, from COFIO_HOOKS; "" for a normal run."""
-    value = variable("COFIO_HOOKS")
-    return value if value.startswith(PROOF) else ""
-
-
 def format_time(seconds: float) -> str:
     """Return a time in the format of the log."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03}Z"
 
 
-# ── reports ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def recent(home: str | Path, n: int = 20) -> list[dict[str, Any]]:
     """Return the last n runs, oldest first, each with at, client, event, rung, ms and why. Skip other lines."""
+    from contextlib import suppress
     from pathlib import Path
 
     runs: list[dict[str, Any]] = []
     for name in ("hooks.log", "hooks.log.1"):
         if len(runs) < n:
-            runs = _read_runs(Path(home) / name) + runs
+            with suppress(OSError):
+                lines = (Path(home) / name).read_text(encoding="utf-8", errors="replace").splitlines()
+                runs = [run for line in lines if (run := _parse_run(line))] + runs
     return runs[-n:]
 
 
@@ -72,6 +68,7 @@ def summary(home: str | Path) -> dict[str, Any]:
     """Summarise the hooks: last run; per rung the count in 24 hours and p50 and p95 in ms; failures by reason; the
     number of spooled and of unreadable deliveries; the end of the circuit breaker's pause, or None.
     """
+    from collections import Counter
     from pathlib import Path
 
     from cofio.hooks import circuit_breaker, spool
@@ -81,6 +78,7 @@ def summary(home: str | Path) -> dict[str, Any]:
     runs = [run for run in recent(home, 1_000_000) if PROOF not in run["why"]]  # proofs do not count as use
     lately = [run for run in runs if run["at"] >= since]
     times = {rung: sorted(run["ms"] for run in lately if run["rung"] == rung) for rung in RUNGS}
+    failures = Counter(run["why"].rpartition(" ")[2] for run in lately if run["rung"] == "failed")
     until = circuit_breaker.until(str(home).encode("utf-8", "surrogateescape"))
     return {
         "last": runs[-1] if runs else None,
@@ -89,19 +87,11 @@ def summary(home: str | Path) -> dict[str, Any]:
             for rung, ms in times.items()
             if ms
         },
-        "failed": _count_words(run["why"].rpartition(" ")[2] for run in lately if run["rung"] == "failed"),
+        "failed": dict(failures.most_common()),
         "spool": len(spool.waiting_files(home)),
         "bad": spool.count_bad(home),
         "resting_until": format_time(until) if until else None,
     }
-
-
-def _read_runs(path: Path) -> list[dict[str, Any]]:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    return [run for line in lines if (run := _parse_run(line))]
 
 
 def _parse_run(line: str) -> dict[str, Any] | None:
@@ -109,13 +99,6 @@ def _parse_run(line: str) -> dict[str, Any] | None:
     if len(at) != len("2026-11-15T10:00:00.123Z") or rung not in RUNGS or not ms.removesuffix("ms").isdigit():
         return None
     return {"at": at, "client": client, "event": event, "rung": rung, "ms": int(ms[:-2]), "why": " ".join(why)}
-
-
-def _count_words(words: Iterable[str]) -> dict[str, int]:
-    """Return the words with their counts, most frequent first."""
-    from collections import Counter
-
-    return dict(Counter(words).most_common())
 
 
 def _take_percentile(sorted_ms: Sequence[int], share: float) -> int:

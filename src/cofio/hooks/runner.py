@@ -38,8 +38,6 @@ _PARSED = 1_048_576  # maximum bytes parsed here: parsing blocks the watchdog th
 _LONG_PAUSE = 0.15  # seconds of silence for larger input, which is not parsed
 #: Options that take a value. Unknown options are ignored.
 _OPTIONS = ("--home", "--store", "--url", "--api-key")
-
-
 _ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 
 
@@ -73,7 +71,12 @@ class HookRun:
         self.event = json_peek.event(raw)
         self.kind = json_peek.KINDS.get(self.event, OTHER) if self.event else self.kind or OTHER
         self.raw, self.undelivered = raw, self.kind in CAPTURES
-        folder = self.around.folder or json_peek.text(raw, "cwd").encode("utf-8", "replace") or _get_folder()
+        folder = self.around.folder or json_peek.text(raw, "cwd").encode("utf-8", "replace")
+        if not folder:
+            try:
+                folder = posix.getcwdb()
+            except OSError:  # the folder has been removed
+                folder = b""
         self.project = self.around.project or project.project_of(_decode(folder), user=_decode(self.around.user))
 
     def spool(self, *, sync: bool = True, aside: bool = False) -> str:
@@ -209,9 +212,6 @@ def _print(this: HookRun, body: bytes) -> None:
         return
 
 
-# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _ask_service(this: HookRun) -> bytes:
     """Return the service's reply: one JSON object or nothing. Raise NoAnswer if it did not accept the event."""
     around = this.around
@@ -219,9 +219,11 @@ def _ask_service(this: HookRun) -> bytes:
         raise NoAnswer("down")
     if circuit_breaker.until(around.home):
         raise NoAnswer("resting")
+    until = this.began + max(this.seconds / 2, this.seconds - _SPARE[this.recalls])
+    headers = http.headers(around.key, this.project)
     asked_at = time.monotonic()
     try:
-        status, body = http.ask(_make_request(this))
+        status, body = http.ask(http.HookRequest(around.url, f"/hooks/{this.client}", this.raw, headers, until))
         if status == 200 and body and json_peek.parse_object(body) is None:
             raise NoAnswer("garbage", sick=True)
     except NoAnswer as failure:
@@ -232,15 +234,6 @@ def _ask_service(this: HookRun) -> bytes:
     if not 200 <= status < 300:
         raise NoAnswer(str(status))
     return body if status == 200 else b""
-
-
-def _make_request(this: HookRun) -> http.HookRequest:
-    headers = http.headers(this.around.key, this.project)
-    until = this.began + max(this.seconds / 2, this.seconds - _SPARE[this.recalls])
-    return http.HookRequest(this.around.url, f"/hooks/{this.client}", this.raw, headers, until)
-
-
-# ── falling back ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _fall_back(this: HookRun, why: str) -> None:
@@ -268,9 +261,6 @@ def _is_from_subagent(fields: dict[str, object] | None) -> bool:
     return fields is not None and ("agent_id" in fields or bool(fields.get("is_background_agent")))
 
 
-# ── ending ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _end(_number: int, _frame: object) -> NoReturn:
     for number in _ENDING:
         _signal.signal(number, _signal.SIG_IGN)  # a second signal must not interrupt the clean-up
@@ -287,13 +277,6 @@ def _watch(this: HookRun) -> None:
         this.end_and_log("deadline")
     finally:
         posix._exit(0)
-
-
-def _get_folder() -> bytes:
-    try:
-        return posix.getcwdb()
-    except OSError:  # the folder has been removed
-        return b""
 
 
 def _decode(path: bytes) -> str:

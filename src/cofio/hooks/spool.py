@@ -44,9 +44,6 @@ class SpoolEntry:
         self.project, self.event, self.raw = project, event, raw
 
 
-# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def store_delivery(home: str | Path, client: str, raw: bytes, *, at: str, project: str, event: str) -> Path:
     """Spool a delivery and sync it to disk. Raise Full or StoreError on failure."""
     from pathlib import Path
@@ -66,11 +63,11 @@ def write(home: bytes, client: str, raw: bytes, *, at: str, project: str, event:
 
     With `aside` it goes to spool/bad, which is not read automatically.
     """
-    folder = home + b"/spool"
-    _make_folder(home, folder)
-    if aside:
-        _make_folder(folder, folder + b"/bad")
-        folder += b"/bad"
+    for folder in (home, home + b"/spool", home + b"/spool/bad")[: 3 if aside else 2]:
+        try:
+            posix.mkdir(folder, 0o700)
+        except FileExistsError:
+            continue
     _check_room(folder, len(raw), *((MOST_BAD_FILES, MOST_BAD_BYTES) if aside else (MOST_FILES, MOST_BYTES)))
     about = (("client", client), ("at", at), ("project", project), ("event", event))
     fields = "".join(f"{_quote(name)}: {_quote(value)}, " for name, value in about)
@@ -99,16 +96,6 @@ def sync(path: bytes) -> None:
             posix.fsync(file)
         finally:
             posix.close(file)
-
-
-def _make_folder(home: bytes, folder: bytes) -> None:
-    try:
-        posix.mkdir(folder, 0o700)
-    except FileExistsError:
-        return
-    except FileNotFoundError:
-        posix.mkdir(home, 0o700)
-        posix.mkdir(folder, 0o700)
 
 
 def _check_room(folder: bytes, size: int, most_files: int, most_bytes: int) -> None:

@@ -25,7 +25,13 @@ _REFUSED = (400, 413)  # would be refused every time
 
 def start(around: HookEnvironment) -> bool:
     """Start a detached process that delivers the spool; return whether it was started."""
-    if not around.delivers or not _has_waiting(around.home):
+    if not around.delivers:
+        return False
+    try:
+        with posix.scandir(around.home + b"/spool") as listing:
+            if not any(entry.name.endswith(b".hook") for entry in listing):
+                return False
+    except OSError:
         return False
     home = around.home.decode("utf-8", "surrogateescape")
     command = [sys.executable, "-I", "-S", __file__.rpartition("/")[0] + "/entry.py", "--home", home, FLAG]
@@ -61,14 +67,6 @@ def _send(around: HookEnvironment, entry: spool.SpoolEntry) -> int:
         return http.ask(http.HookRequest(around.url, f"/hooks/{entry.client}", entry.raw, headers, until))[0]
     except http.NoAnswer:
         return 0
-
-
-def _has_waiting(home: bytes) -> bool:
-    try:
-        with posix.scandir(home + b"/spool") as listing:
-            return any(entry.name.endswith(b".hook") for entry in listing)
-    except OSError:
-        return False
 
 
 def _is_alone(home: bytes) -> bool:

@@ -49,16 +49,6 @@ def read_transcript(path: Path, *, speaker: str = "user") -> Iterator[Transcript
 
     Raise InvalidInput if the file cannot be read or is not text.
     """
-    head = _read_head(path)
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if path.suffix == ".jsonl" or _is_object(start.split(b"\n", 1)[0]):
-        return _read_lines(path)
-    if path.suffix == ".json" or start[:1] == b"[":
-        return _read_json(path)
-    return _read_text(path, speaker)
-
-
-def _read_head(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -68,11 +58,14 @@ def _read_head(path: Path) -> bytes:
         raise InvalidInput(f"{path} is compressed.", "Unpack it first: zstd -d FILE.")
     if b"\x00" in head and path.suffix != ".jsonl":  # a crash may leave NULs between complete lines
         raise InvalidInput(f"{path} is not UTF-8 text.", _HINT)
-    return head
 
-
-def _is_object(line: bytes) -> bool:
-    return isinstance(_parse_json(line), dict) if line.startswith(b"{") else False
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    is_object = start.startswith(b"{") and isinstance(_parse_json(start.split(b"\n", 1)[0]), dict)
+    if path.suffix == ".jsonl" or is_object:
+        return _read_lines(path)
+    if path.suffix == ".json" or start[:1] == b"[":
+        return _read_json(path)
+    return _read_text(path, speaker)
 
 
 def _parse_json(raw: bytes) -> Any:
@@ -81,9 +74,6 @@ def _parse_json(raw: bytes) -> Any:
         return json.loads(raw.replace(b"\x00", b"").decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError):
         return None
-
-
-# ── whole files ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_text(path: Path, speaker: str) -> Iterator[TranscriptTurn]:
@@ -110,38 +100,34 @@ def _read_json(path: Path) -> Iterator[TranscriptTurn]:
 def _read_messages(value: Any) -> Iterator[TranscriptTurn]:
     """Return the turns of a list of messages, or of {"messages": [...]}. Messages without a user are one turn."""
     session = _clean_label(value.get("session_id") or value.get("session")) if isinstance(value, Mapping) else ""
-    lines = [_TranscriptLine(role, content, at=at) for role, content, at in _list_messages(value)]
+    lines = _list_messages(value)
     roles = {line.role for line in lines}
-    turns = [_make_single_turn(lines)] if "assistant" in roles and "user" not in roles else _group_turns("text", lines)
+    turns = _group_turns("text", lines)
+    if "assistant" in roles and "user" not in roles:
+        at = next((line.at for line in reversed(lines) if line.at), "")
+        messages = [{"role": line.role, "content": line.content} for line in lines]
+        turns = iter([TranscriptTurn("text", "", "", at, messages)])
     for turn in turns:
         yield turn._replace(session=session, turn=_digest(turn.messages))
 
 
-def _make_single_turn(lines: list[_TranscriptLine]) -> TranscriptTurn:
-    at = next((line.at for line in reversed(lines) if line.at), "")
-    return TranscriptTurn("text", "", "", at, [{"role": line.role, "content": line.content} for line in lines])
-
-
-def _list_messages(value: Any) -> list[tuple[str, Any, str]]:
-    """Return role, content and time of the messages; skip other items."""
+def _list_messages(value: Any) -> list[_TranscriptLine]:
+    """Return the messages as lines; skip other items."""
     items = value.get("messages") if isinstance(value, Mapping) else value
-    messages: list[tuple[str, Any, str]] = []
+    messages: list[_TranscriptLine] = []
     for item in items if isinstance(items, list) else []:
         if isinstance(item, Mapping) and isinstance(item.get("role"), str):
             content = item.get("content") if item.get("content") is not None else item.get("text")
             if isinstance(content, str | list):
                 role = item["role"].strip().lower()
-                role = _ROLES.get(role, role)
-                messages.append((role, content, _parse_time(item.get("timestamp") or item.get("created_at"))))
+                at = _parse_time(item.get("timestamp") or item.get("created_at"))
+                messages.append(_TranscriptLine(_ROLES.get(role, role), content, at=at))
     return messages
 
 
 def _digest(messages: list[dict[str, Any]]) -> str:
     """Return a turn name derived from the messages, so that reading a file twice adds nothing."""
     return hashlib.blake2b(json.dumps(messages, sort_keys=True).encode(), digest_size=12).hexdigest()
-
-
-# ── lines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _TranscriptLine(NamedTuple):
@@ -158,20 +144,20 @@ class _TranscriptLine(NamedTuple):
 
 
 def _read_lines(path: Path) -> Iterator[TranscriptTurn]:
-    lines = _parse_lines(path)
+    remaining = _parse_lines(path)
     head: list[Mapping[str, Any]] = []
-    for line in lines:
+    client: Client | None = None
+    for line in remaining:
         head.append(line)
         if client := _detect_client(line):
-            return _read_client(client, itertools.chain(head, lines))
-    return iter(())
-
-
-def _read_client(client: Client, lines: Iterable[Mapping[str, Any]]) -> Iterator[TranscriptTurn]:
+            break
+    lines = itertools.chain(head, remaining)
     if client == "codex":
         return _group_turns(client, _read_codex(lines))
     if client == "claude-code":
         return _group_turns(client, _read_claude(lines))
+    if client is None:
+        return iter(())
     listed, tagged = itertools.tee(lines)  # either one conversation or one message per line
     conversations = (turn for line in listed for turn in _read_messages(line))
     return itertools.chain(conversations, _read_messages([line for line in tagged if "role" in line]))
@@ -288,8 +274,8 @@ def _read_codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_TranscriptLine]
             cwd = _clean_folder(payload.get("cwd")) or cwd
         elif line.get("type") == "event_msg" and payload.get("type") == "task_started":
             turn_id = _clean_label(payload.get("turn_id"))
-        elif line.get("type") == "response_item" and payload.get("type") == "message" and not _is_summary(line):
-            message = _read_codex_message(payload)
+        elif line.get("type") == "response_item" and payload.get("type") == "message":
+            message = _read_codex_message(line, payload)
             if message and message.role == "user":
                 prompts += 1
                 turn = turn_id or _clean_label(line.get("ordinal")) or str(prompts)
@@ -299,19 +285,16 @@ def _read_codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_TranscriptLine]
                 yield message
 
 
-def _read_codex_message(payload: Mapping[str, Any]) -> _TranscriptLine | None:
+def _read_codex_message(line: Mapping[str, Any], payload: Mapping[str, Any]) -> _TranscriptLine | None:
+    metadata = line.get("metadata")
+    if isinstance(metadata, Mapping) and metadata.get("compaction_output") is True:
+        return None  # the model's own summary
     role, text = payload.get("role"), _extract_text(payload.get("content"))
     if not text or role not in ("user", "assistant", "developer", "system"):
         return None
     if role == "assistant":
         return _TranscriptLine("assistant", text)
     return _TranscriptLine("user" if role == "user" and is_prompt(text) else "system", text)
-
-
-def _is_summary(line: Mapping[str, Any]) -> bool:
-    """Return whether a line is the model's own summary from a compaction."""
-    metadata = line.get("metadata")
-    return isinstance(metadata, Mapping) and metadata.get("compaction_output") is True
 
 
 def is_subagents(thread: str, codex_home: Path) -> bool:
@@ -329,9 +312,6 @@ def is_subagents(thread: str, codex_home: Path) -> bool:
 def _is_subagent(meta: Mapping[str, Any]) -> bool:
     source = meta.get("source")
     return bool(meta.get("parent_thread_id")) or (isinstance(source, Mapping) and "subagent" in source)
-
-
-# ── parts of a line ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _extract_text(content: Any) -> str:
