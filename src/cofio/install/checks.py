@@ -7,8 +7,9 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,8 @@ from cofio.models.exchange import State as CaptureState
 from cofio.settings import Settings
 from cofio.version import __version__
 
-_SETS_UP = "`cofio install {}` sets it up."
+_NOT_SET_UP = "The client is installed, but cofio is not set up in it."
 _OFF = ("off", "0", "no", "false")  # the values that hooks accept for off
-
-
-# ── the home ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def versions() -> Check:
@@ -76,12 +74,8 @@ def launcher(settings: Settings) -> Check:
         says = f"{path} is missing." if content is None else f"{path} is not executable."
         return Check("launcher", "wrong", says, "`cofio up` or `cofio install` writes it.")
     if content != os.fsencode(hooks_launcher.launcher(sys.executable, hooks_launcher.ENTRY, settings.home)):
-        return Check(
-            "launcher",
-            "warning",
-            f"{path} starts another installation of Python or cofio than this one.",
-            "`cofio install` renews it.",
-        )
+        says = f"{path} starts another installation of Python or cofio than this one."
+        return Check("launcher", "warning", says, "`cofio install` renews it.")
     return Check("launcher", "ok", str(path))
 
 
@@ -125,19 +119,13 @@ def _check_silent(settings: Settings, state: Mapping[str, Any]) -> Check:
     if settings.url:
         says = f"No service answers at {state['url']}. {state.get('problem') or ''}".strip()
         return Check("service", "wrong", says, "Check `url` (COFIO_URL), and that the service runs there.")
-    if check_hangs(settings, state) and state.get("problem"):
+    if not check_hangs(settings, state):
+        return Check("service", "wrong", "The service does not run.", "`cofio up` starts it.")
+    if state.get("problem"):
         says = f"The service runs (pid {state['pid']}) and does not answer. {state['problem']}"
         return Check("service", "wrong", says, "`cofio down --force`, then `cofio up`.")
-    if check_hangs(settings, state):
-        return Check(
-            "service", "wrong", f"The service is still starting (pid {state['pid']}).", "Try again in a moment."
-        )
-    return Check("service", "wrong", "The service does not run.", "`cofio up` starts it.")
-
-
-def check_serving(url: str) -> Check:
-    """Return the check of a service that reports about itself."""
-    return Check("service", "ok", f"{url}, cofio {__version__}")
+    says = f"The service is still starting (pid {state['pid']})."
+    return Check("service", "wrong", says, "Try again in a moment.")
 
 
 def store(settings: Settings, client: ServiceProbe) -> Check:
@@ -161,18 +149,14 @@ def embedder(client: ServiceProbe) -> Check:
         client.is_novel("cofio doctor asks whether a text becomes a vector")
     except CofioError as error:
         return Check("embedder", "wrong", error.message, error.hint)
-    return Check("embedder", "ok", f"answers in {_format_ms(began)}")
+    return Check("embedder", "ok", f"answers in {(time.monotonic() - began) * 1000:.0f} ms")
 
 
 def judge(settings: Settings) -> Check:
     """Check that the judgement model can be used; without it, patterns and rules judge."""
     if not settings.judge:
-        return Check(
-            "judge",
-            "warning",
-            "switched off by COFIO_JUDGE; patterns and word rules replace it.",
-            "Unset COFIO_JUDGE to use it.",
-        )
+        says = "switched off by COFIO_JUDGE; patterns and word rules replace it."
+        return Check("judge", "warning", says, "Unset COFIO_JUDGE to use it.")
     try:
         card = read_card()
     except CofioError as error:
@@ -195,7 +179,10 @@ def model(settings: Settings, client: ServiceProbe | None) -> Check:
         remedy = "`cofio usage llm` shows the calls; llm_calls_per_day and llm_tokens_per_day set the limit."
         return Check("model", "warning", says, remedy)
     if llm.get("enabled") and llm.get("status") == "healthy":
-        return Check("model", "ok", f"{llm['provider']}, {llm['model']}{_describe_decider(llm)}")
+        note = "" if llm.get("audn", True) else "; it finds facts, and cofio's rules decide about memories"
+        if not llm.get("audn_known", True):
+            note = "; its first use shows if it can decide about memories"
+        return Check("model", "ok", f"{llm['provider']}, {llm['model']}{note}")
     if problem := llm.get("problem"):
         return Check("model", "wrong", str(problem), "`cofio install` sets and tests another model.")
     if settings.extract_provider:
@@ -204,22 +191,16 @@ def model(settings: Settings, client: ServiceProbe | None) -> Check:
     return Check("model", "ok", "no language model is set: the judgement model finds facts")
 
 
-def _describe_decider(llm: Mapping[str, Any]) -> str:
-    """Return a note for a model that may not decide about memories; "" for one that does."""
-    if not llm.get("audn_known", True):
-        return "; its first use shows if it can decide about memories"
-    return "" if llm.get("audn", True) else "; it finds facts, and cofio's rules decide about memories"
-
-
 def _check_model_here(settings: Settings) -> Check:
     name = settings.extract_provider.lower()
     if not name:
         return Check("model", "ok", "no language model is set: the judgement model finds facts")
     if not settings.llm:
         return Check("model", "ok", f"{name} is switched off by COFIO_LLM")
-    if problem := provider.test_choice(settings, provider.known_choice(settings, name)):
+    choice = provider.known_choice(settings, name)
+    if problem := provider.test_choice(settings, choice):
         return Check("model", "wrong", problem, "`cofio install` sets and tests another model.")
-    return Check("model", "ok", f"{name}, {provider.known_choice(settings, name).uses}")
+    return Check("model", "ok", f"{name}, {choice.uses}")
 
 
 def check_waiting(settings: Settings, client: ServiceProbe | None) -> Iterator[Check]:
@@ -230,37 +211,25 @@ def check_waiting(settings: Settings, client: ServiceProbe | None) -> Iterator[C
         remedy = "See the log of the service." if settings.url else "See service.log; `cofio down`, then `cofio up`."
         yield Check("hooks", "warning", says, remedy)
     if failed := summary.get("rungs", {}).get("failed"):
-        says = f"{failed['count']} of the hooks' runs failed in the last 24 hours{_list_reasons(summary)}."
+        reasons = ", ".join(word for word in summary.get("failed", {}) if word)
+        says = f"{failed['count']} of the hooks' runs failed in the last 24 hours{f' ({reasons})' if reasons else ''}."
         yield Check("hooks", "warning", says, f"Their turns may be lost. See {settings.home / 'hooks.log'}.")
     if summary.get("spool"):
-        says = f"{summary['spool']} stored captures wait for the service."
-        yield Check("spool", "warning", says, _explain_delivery(settings, client))
+        remedy = "`cofio up` collects them."
+        if settings.url:
+            remedy = "Hooks deliver them once the service answers."
+        elif client:
+            remedy = "The service collects them by itself; if not, see service.log."
+        yield Check("spool", "warning", f"{summary['spool']} stored captures wait for the service.", remedy)
     if summary.get("bad"):
         says = f"{summary['bad']} stored captures could not be read."
         yield Check("spool", "warning", says, f"They are kept in {settings.home / 'spool' / 'bad'}.")
     if client and (parked := len(_fetch_items(client, "parked"))):
-        yield Check(
-            "inbox",
-            "warning",
-            f"{parked} captures could not be processed and are parked.",
-            "`cofio inbox --state parked` says why.",
-        )
+        says = f"{parked} captures could not be processed and are parked."
+        yield Check("inbox", "warning", says, "`cofio inbox --state parked` says why.")
     if client and (failed := [item for item in _fetch_items(client, "pending") if item.attempts]):
         says = f"{len(failed)} captures wait after a failed attempt: {failed[0].reason}"
         yield Check("inbox", "warning", says, "They are tried again; `cofio inbox --state pending` lists them.")
-
-
-def _list_reasons(summary: Mapping[str, Any]) -> str:
-    """Return the reasons of failed runs, from the log."""
-    reasons = [word for word in summary.get("failed", {}) if word]
-    return f" ({', '.join(reasons)})" if reasons else ""
-
-
-def _explain_delivery(settings: Settings, client: ServiceProbe | None) -> str:
-    """Return how the spool is delivered."""
-    if settings.url:
-        return "Hooks deliver them once the service answers."
-    return "The service collects them by itself; if not, see service.log." if client else "`cofio up` collects them."
 
 
 def _fetch_items(client: ServiceProbe, state: CaptureState) -> Sequence[Item]:
@@ -295,7 +264,7 @@ def _find_installed(client: str, settings: Settings) -> dict[str, list[str]]:
     """Return our commands in a client's settings, by event."""
     path = _find_hooks_path(client, settings)
     with _reading(path):
-        text = merge.text_or_empty_object(files.text_of(path, files.read(path) or b""))
+        text = merge.text_or_empty_object(files.read_text(path))
         return merge.installed(text, _list_expected(client, settings).values(), grouped=client != "cursor")
 
 
@@ -335,9 +304,7 @@ def _check_hooks(client: str, settings: Settings, record: Manifest, plugin: str 
     elif plugin:
         yield Check(client, "ok", f"the plugin {plugin}")
     elif not installed and not record.of(client):
-        yield Check(
-            client, "warning", "The client is installed, but cofio is not set up in it.", _SETS_UP.format(client)
-        )
+        yield Check(client, "warning", _NOT_SET_UP, f"`cofio install {client}` sets it up.")
     elif missing:
         yield Check(client, "wrong", f"Hooks are missing in {path}: {', '.join(missing)}.", again)
     else:
@@ -345,15 +312,9 @@ def _check_hooks(client: str, settings: Settings, record: Manifest, plugin: str 
     if duplicates := [event for event, entries in installed.items() if len(entries) > 1]:
         says = f"Hooks are duplicated in {path}: {', '.join(duplicates)}."
         yield Check(client, "wrong", says, f"`cofio install {client}` leaves one of each.")
-    yield from _check_scripts(client, {expected[event] for event in installed if event in expected})
-
-
-def _check_scripts(client: str, commands: Collection[str]) -> Iterator[Check]:
-    """Check that the scripts that hooks start exist and are executable."""
-    scripts = sorted({merge.program(command) for command in commands})
-    if missing := [script for script in scripts if not os.path.lexists(script)]:
-        says = f"Hook scripts are missing: {', '.join(missing)}."
-        yield Check(client, "wrong", says, f"`cofio install {client}` installs them.")
+    scripts = sorted({merge.program(expected[event]) for event in installed if event in expected})
+    if not_there := [script for script in scripts if not os.path.lexists(script)]:
+        yield Check(client, "wrong", f"Hook scripts are missing: {', '.join(not_there)}.", again)
     if not_executable := [script for script in scripts if os.path.lexists(script) and not os.access(script, os.X_OK)]:
         says = f"Hook scripts are not executable: {', '.join(not_executable)}."
         yield Check(client, "wrong", says, f"`cofio install {client}` repairs that.")
@@ -371,9 +332,9 @@ def _check_claude_code(settings: Settings, record: Manifest) -> Iterator[Check]:
 def _check_codex(settings: Settings, record: Manifest) -> Iterator[Check]:
     path = codex.config_path(settings)
     with _reading(path):
-        values = toml_edit.loads(files.text_of(path, files.read(path) or b""))
+        values = toml_edit.loads(files.read_text(path))
     yield from _check_hooks("codex", settings, record, codex.plugin_name(values))
-    if isinstance(values.get("features"), dict) and values["features"].get("hooks") is False:
+    if codex.is_off(values):
         yield Check("codex", "wrong", f"{path} sets hooks = false: no hook runs.", "Remove it.")
     if untrusted := codex.untrusted_events(settings):
         says = f"Codex does not run these hooks, since they are not approved: {', '.join(untrusted)}."
@@ -383,19 +344,15 @@ def _check_codex(settings: Settings, record: Manifest) -> Iterator[Check]:
         yield Check("codex", "wrong", says + aside, remedy)
 
 
-def _check_cursor(settings: Settings, record: Manifest) -> Iterator[Check]:
-    yield from _check_hooks("cursor", settings, record)
-
-
 def _check_openclaw(settings: Settings, record: Manifest) -> Iterator[Check]:
     path = paths.openclaw_config(settings)
     with _reading(path):
-        root = jsonc.parse(merge.text_or_empty_object(files.text_of(path, files.read(path) or b"")))
+        root = jsonc.parse(merge.text_or_empty_object(files.read_text(path)))
     slot, loaded = root.at(("plugins", "slots", "memory")), root.at(("plugins", "load", "paths"))
-    plugin = openclaw.Plugin(openclaw.plugin_source()).id
-    again = _SETS_UP.format("openclaw")
+    plugin = openclaw.plugin_id()
+    again = "`cofio install openclaw` sets it up."
     if not record.of("openclaw") and not (slot and slot.plain() == plugin):
-        yield Check("openclaw", "warning", "The client is installed, but cofio is not set up in it.", again)
+        yield Check("openclaw", "warning", _NOT_SET_UP, again)
     elif not slot or slot.plain() != plugin:
         holder = slot.plain() if slot else "no plugin"
         yield Check("openclaw", "wrong", f"OpenClaw's memory slot in {path} is set to {holder}, not to cofio.", again)
@@ -407,13 +364,9 @@ def _check_openclaw(settings: Settings, record: Manifest) -> Iterator[Check]:
         yield Check("openclaw", "ok", f"the plugin is in the memory slot of {path}")
 
 
-_CLIENTS = {
+_CLIENTS: Mapping[str, Callable[[Settings, Manifest], Iterator[Check]]] = {
     "claude-code": _check_claude_code,
     "codex": _check_codex,
-    "cursor": _check_cursor,
+    "cursor": partial(_check_hooks, "cursor"),
     "openclaw": _check_openclaw,
 }
-
-
-def _format_ms(began: float) -> str:
-    return f"{(time.monotonic() - began) * 1000:.0f} ms"

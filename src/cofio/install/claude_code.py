@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ EVENTS: Mapping[str, tuple[str, int]] = {
 #: Minimum version of newer events: before 2.1.101, Claude Code dropped all settings because of an unknown event name.
 SINCE: Mapping[str, tuple[int, ...]] = {"PostCompact": (2, 1, 76)}
 _PATIENCE = 5.0  # seconds to wait for `claude --version`
-SERVER = ("mcpServers", "cofio")
 
 
 def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
@@ -38,33 +36,35 @@ def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
         note = f"Claude Code has the cofio plugin enabled ({plugin}): hooks in the settings would run everything twice."
         return InstallPlan(client="claude-code", notes=(note,))
     folder = shims.folder_in(paths.home_of("claude-code", settings))
-    hook_by_event = hooks_in(folder, installed_version())
-    ours = tuple(str(hook["command"]) for hook in hook_by_event.values())
-
-    def put(text: str, older: Collection[str]) -> str:
-        return merge.put_hooks(text, hook_by_event, {*ours, *older}, grouped=True)
-
-    def serve(text: str, _known: Collection[str]) -> str:
-        return merge.put_member(text, SERVER, {"type": "stdio", **paths.server(settings)})
-
-    hooks = FileEdit(path=settings_path(settings), kind="hooks", put=put, ours=ours)
-    server = FileEdit(path=paths.claude_state(settings), kind="claude-mcp", put=serve)
+    hooks = hooks_in(folder, installed_version())
+    server = {"type": "stdio", **paths.server(settings)}
+    edits = [
+        FileEdit(
+            path=settings_path(settings),
+            kind="hooks",
+            put=lambda text, older: merge.put_hooks(text, hooks, older, grouped=True),
+            ours=tuple(hook["command"] for hook in hooks.values()),
+        ),
+        FileEdit(
+            path=paths.claude_state(settings),
+            kind="claude-mcp",
+            put=lambda text, _older: merge.put_member(text, merge.SERVER, server),
+        ),
+    ]
+    is_off = values.get("disableAllHooks") is True
     return InstallPlan(
         client="claude-code",
         copies=shims.copies(folder, settings.home),
-        edits=(hooks, server) if mcp else (hooks,),
-        notes=_make_notes(values),
+        edits=tuple(edits if mcp else edits[:1]),
+        notes=("Claude Code's settings have disableAllHooks: no hook runs until it is removed.",) if is_off else (),
         folder=folder,
     )
 
 
 def hooks_in(folder: Path, version: tuple[int, ...] = ()) -> dict[str, dict[str, Any]]:
-    """Return our hook for each event that this version knows. The path is quoted, since a shell runs the command."""
-    return {
-        event: {"type": "command", "command": shlex.quote(str(folder / name)), "timeout": seconds}
-        for event, (name, seconds) in EVENTS.items()
-        if version >= SINCE.get(event, ())
-    }
+    """Return our hook for each event that this version knows."""
+    events = {event: shim for event, shim in EVENTS.items() if version >= SINCE.get(event, ())}
+    return {event: {"type": "command", **hook} for event, hook in shims.hooks_in(folder, events).items()}
 
 
 def installed_version() -> tuple[int, ...]:
@@ -93,9 +93,8 @@ def settings_path(settings: Settings) -> Path:
 
 def read(settings: Settings) -> dict[str, Any]:
     """Return Claude Code's settings; empty if there are none or they cannot be read."""
-    content = files.read(settings_path(settings))
     try:
-        values = jsonc.loads(merge.text_or_empty_object(files.text_of(settings_path(settings), content or b"")))
+        values = jsonc.loads(merge.text_or_empty_object(files.read_text(settings_path(settings))))
     except MalformedConfig:
         return {}
     return values if isinstance(values, dict) else {}
@@ -106,15 +105,3 @@ def plugin_name(values: Mapping[str, Any]) -> str:
     plugins = values.get("enabledPlugins")
     names = plugins if isinstance(plugins, dict) else {}
     return next((name for name, on in names.items() if name.split("@")[0] == "cofio" and on), "")
-
-
-def _make_notes(values: Mapping[str, Any]) -> tuple[str, ...]:
-    if values.get("disableAllHooks") is True:
-        return ("Claude Code's settings have disableAllHooks: no hook runs until it is removed.",)
-    return ()
-
-
-def take_server(text: str, before: str, _ours: Collection[str]) -> str:
-    """Return the text without our MCP server."""
-    node = jsonc.parse(text).at(SERVER)
-    return merge.take_member(text, SERVER, before) if node and paths.is_server(node.plain()) else text

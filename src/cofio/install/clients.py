@@ -35,26 +35,23 @@ def plan_install(client: str, settings: Settings, options: InstallOptions) -> In
 
 def uninstall(client: str, settings: Settings, record: Manifest) -> tuple[list[FileResult], list[CofioError]]:
     """Remove everything of ours from this client, recorded or not; return the changes and the problems."""
-    install_plan = _make_plan(client, settings)
+    try:
+        install_plan = plan_install(client, settings, InstallOptions(notify=True, trust=True))
+    except CofioError:  # an unreadable file, or a missing plugin: rely on the record
+        install_plan = InstallPlan(client=client)
     results, problems = plan.undo(client, record, TAKES, shims.is_ours)
     if not problems:
         results += [*plan.take_out(install_plan.edits, record, TAKES), *plan.removed(install_plan.copies, record)]
     return [*results, *_list_still_named(install_plan.edits)], problems
 
 
-def _make_plan(client: str, settings: Settings) -> InstallPlan:
-    try:
-        return plan_install(client, settings, InstallOptions(notify=True, trust=True))
-    except CofioError:  # an unreadable file, or a missing plugin: rely on the record
-        return InstallPlan(client=client)
-
-
 def _list_still_named(edits: Collection[FileEdit]) -> Iterator[FileResult]:
     """Yield the files in which a user's own command still starts one of our scripts."""
     for edit in edits:
-        content = files.read(edit.path) if edit.kind in ("hooks", "cursor-hooks") else None
+        if edit.kind not in ("hooks", "cursor-hooks"):
+            continue
         with suppress(InvalidInput):  # not our format: nothing was removed from it
-            text = merge.text_or_empty_object(files.text_of(edit.path, content or b""))
+            text = merge.text_or_empty_object(files.read_text(edit.path))
             installed = merge.installed(text, edit.ours, grouped=edit.kind == "hooks")
             if own_commands := sorted({command for commands in installed.values() for command in commands}):
                 yield FileResult(
@@ -69,16 +66,12 @@ def plugin_name(client: str, settings: Settings) -> str:
     return codex.plugin_name(codex.read(settings)) if client == "codex" else ""
 
 
-def _take_groups(text: str, before: str, ours: Collection[str]) -> str:
-    return merge.take_hooks(text, ours, before, grouped=True)
-
-
 TAKES: dict[str, Take] = {
-    "hooks": _take_groups,
-    "claude-mcp": claude_code.take_server,
+    "hooks": lambda text, before, ours: merge.take_hooks(text, ours, before, grouped=True),
+    "claude-mcp": merge.take_server,
     "codex-config": codex.take_config,
     "cursor-hooks": cursor.take_hooks,
-    "cursor-mcp": cursor.take_server,
+    "cursor-mcp": merge.take_server,
     "openclaw": openclaw.take,
     "shell": shell_profile.take,
 }

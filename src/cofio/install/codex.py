@@ -48,30 +48,49 @@ def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: b
         note = f"Codex has the cofio plugin enabled ({plugin}): hooks in its settings would run everything twice."
         return InstallPlan(client="codex", notes=(note,))
     folder = shims.folder_in(paths.home_of("codex", settings))
-    hook_by_event = hooks_in(folder)
-    commands = tuple(str(hook["command"]) for hook in hook_by_event.values())
+    hooks = hooks_in(folder)
+    hashes = _compute_hashes(settings, hooks)
 
-    def put(text: str, older: Collection[str]) -> str:
-        return merge.put_hooks(text, hook_by_event, {*commands, *older}, grouped=True)
+    def put_config(text: str, _older: Collection[str]) -> str:
+        if notify:
+            text = toml_edit.put(text, (), {"notify": [str(wrapper_path(settings))]})
+        if mcp:
+            text = toml_edit.put(text, SERVER, paths.server(settings))
+        for key, approval in _compute_hashes(settings, hooks).items() if trust else ():
+            text = toml_edit.put(text, (*STATE, key), {"trusted_hash": approval})
+        return text
 
-    hooks = FileEdit(path=hooks_path(settings), kind="hooks", put=put, ours=commands)
-    config = _Config(settings, hook_by_event, mcp, notify, trust)
-    edits = (hooks, config.edit()) if mcp or notify or trust else (hooks,)
+    edits = [
+        FileEdit(
+            path=hooks_path(settings),
+            kind="hooks",
+            put=lambda text, older: merge.put_hooks(text, hooks, older, grouped=True),
+            ours=tuple(hook["command"] for hook in hooks.values()),
+        )
+    ]
+    if mcp or notify or trust:
+        known_hashes = {*hashes.values(), *(trusted_hash(event, hook) for event, hook in hooks.items())}
+        ours = (str(wrapper_path(settings)), *sorted(known_hashes))
+        edits.append(FileEdit(path=config_path(settings), kind="codex-config", put=put_config, ours=ours))
+
+    notes = []
+    if is_off(values):
+        notes.append("Codex's config.toml has hooks = false under [features]: no hook runs until it is removed.")
+    state = _read_state(values)
+    if not trust and any(state.get(key, {}).get("trusted_hash") != approval for key, approval in hashes.items()):
+        notes.append("Codex asks before it runs a new hook: open it, type /hooks, and approve the five hooks of cofio.")
     return InstallPlan(
         client="codex",
-        copies=(*shims.copies(folder, settings.home), *([config.wrapper(values)] if notify else [])),
-        edits=edits,
-        notes=_make_notes(values, approved=trust or config.is_approved(values)),
+        copies=(*shims.copies(folder, settings.home), *([_make_wrapper(settings, values)] if notify else [])),
+        edits=tuple(edits),
+        notes=tuple(notes),
         folder=folder,
     )
 
 
 def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
     """Return our hook for each event. Any change requires a new approval, so it contains only a path."""
-    return {
-        event: {"type": "command", "command": f"{shlex.quote(str(folder / name))} codex", "timeout": seconds}
-        for event, (name, seconds) in EVENTS.items()
-    }
+    return {event: {"type": "command", **hook} for event, hook in shims.hooks_in(folder, EVENTS, " codex").items()}
 
 
 def hooks_path(settings: Settings) -> Path:
@@ -88,9 +107,8 @@ def wrapper_path(settings: Settings) -> Path:
 
 def read(settings: Settings) -> dict[str, Any]:
     """Return Codex's configuration; empty if there is none or it cannot be read."""
-    content = files.read(config_path(settings))
     try:
-        return toml_edit.loads(files.text_of(config_path(settings), content or b""))
+        return toml_edit.loads(files.read_text(config_path(settings)))
     except MalformedConfig:
         return {}
 
@@ -103,13 +121,10 @@ def plugin_name(values: Mapping[str, Any]) -> str:
     return next((name for name in on if name.split("@")[0] == "cofio"), "")
 
 
-def _make_notes(values: Mapping[str, Any], *, approved: bool) -> tuple[str, ...]:
+def is_off(values: Mapping[str, Any]) -> bool:
+    """Return whether the configuration turns all hooks off."""
     features = values.get("features")
-    off = isinstance(features, dict) and features.get("hooks") is False
-    notes = ["Codex's config.toml has hooks = false under [features]: no hook runs until it is removed."] if off else []
-    if not approved:
-        notes.append("Codex asks before it runs a new hook: open it, type /hooks, and approve the five hooks of cofio.")
-    return tuple(notes)
+    return isinstance(features, dict) and features.get("hooks") is False
 
 
 # ── trust ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -117,8 +132,13 @@ def _make_notes(values: Mapping[str, Any], *, approved: bool) -> tuple[str, ...]
 
 def trusted_hash(event: str, hook: Mapping[str, Any], matcher: Any = None) -> str:
     """Return the hash that Codex stores when a user approves this hook."""
-    entry = {"type": "command", "command": hook["command"], "async": bool(hook.get("async", False))}
-    entry["timeout"] = _limit_timeout(event, hook.get("timeout"))
+    timeout = hook.get("timeout")
+    seconds = timeout if isinstance(timeout, int) else None
+    if event == "SessionEnd":  # the limits that Codex applies
+        seconds = max(1, min(3, 1 if seconds is None else seconds))
+    else:
+        seconds = 600 if seconds is None else max(1, seconds)
+    entry = {"type": "command", "command": hook["command"], "async": bool(hook.get("async", False)), "timeout": seconds}
     if hook.get("statusMessage") is not None:
         entry["statusMessage"] = hook["statusMessage"]
     group: dict[str, Any] = {"event_name": LABELS[event], "hooks": [entry]}
@@ -126,14 +146,6 @@ def trusted_hash(event: str, hook: Mapping[str, Any], matcher: Any = None) -> st
         group["matcher"] = matcher
     text = json.dumps(group, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def _limit_timeout(event: str, timeout: Any) -> int:
-    """Return the timeout that Codex applies."""
-    seconds = timeout if isinstance(timeout, int) else None
-    if event == "SessionEnd":
-        return max(1, min(3, 1 if seconds is None else seconds))
-    return 600 if seconds is None else max(1, seconds)
 
 
 def trust_key(settings: Settings, event: str, group: int, number: int) -> str:
@@ -161,16 +173,31 @@ def _list_hooks(settings: Settings, plugin: str) -> Iterator[tuple[str, str, str
         for event, (name, seconds) in EVENTS.items():
             hook = {"command": f'sh "${{PLUGIN_ROOT}}/hooks/{name}" codex', "timeout": seconds}
             yield f"{plugin}:hooks/hooks.json:{LABELS[event]}:0:0", event, trusted_hash(event, hook)
-        return
-    path = hooks_path(settings)
-    text = merge.text_or_empty_object(files.text_of(path, files.read(path) or b""))
-    hook_by_event = hooks_in(shims.folder_in(paths.home_of("codex", settings)))
+    else:
+        text = merge.text_or_empty_object(files.read_text(hooks_path(settings)))
+        yield from _list_hooks_in(text, settings, hooks_in(shims.folder_in(paths.home_of("codex", settings))))
+
+
+def _list_hooks_in(text: str, settings: Settings, hooks: merge.Hooks) -> Iterator[tuple[str, str, str]]:
+    """Yield Codex's key, the event and the hash of our hooks in this text of hooks.json."""
     values = jsonc.loads(text)
-    for event, group, number in merge.hook_positions(text, [str(hook["command"]) for hook in hook_by_event.values()]):
+    for event, group, number in merge.hook_positions(text, [str(hook["command"]) for hook in hooks.values()]):
         if event in LABELS:
             entry = values["hooks"][event][group]
             key = trust_key(settings, event, group, number)
             yield key, event, trusted_hash(event, entry["hooks"][number], entry.get("matcher"))
+
+
+def _compute_hashes(settings: Settings, hooks: merge.Hooks) -> dict[str, str]:
+    """Return key and hash of each of our hooks, as they will be written; nothing if the file cannot be parsed.
+
+    The user may have changed a timeout or added a matcher: the hash covers the hook as written.
+    """
+    try:
+        after = merge.put_hooks(files.read_text(hooks_path(settings)), hooks, (), grouped=True)
+    except InvalidInput:  # the plan of that file reports the error
+        return {}
+    return {key: approval for key, _, approval in _list_hooks_in(after, settings, hooks)}
 
 
 def _read_state(values: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
@@ -183,82 +210,21 @@ def _read_state(values: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 # ── config.toml ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Config:
-    """Our entries in config.toml."""
-
-    def __init__(
-        self, settings: Settings, hook_by_event: Mapping[str, Mapping[str, Any]], mcp: bool, notify: bool, trust: bool
-    ) -> None:
-        self._settings, self._hook_by_event = settings, hook_by_event
-        self._mcp, self._notify, self._trust = mcp, notify, trust
-
-    def edit(self) -> FileEdit:
-        hashes = {trusted_hash(event, hook) for event, hook in self._hook_by_event.items()} | set(
-            self._compute_hashes().values()
-        )
-        ours = (str(wrapper_path(self._settings)), *sorted(hashes))
-        return FileEdit(path=config_path(self._settings), kind="codex-config", put=self._put, ours=ours)
-
-    def is_approved(self, values: Mapping[str, Any]) -> bool:
-        """Return whether the hooks, as they will be written, are already approved."""
-        state = _read_state(values)
-        return all(
-            state.get(key, {}).get("trusted_hash") == approval for key, approval in self._compute_hashes().items()
-        )
-
-    def wrapper(self, values: Mapping[str, Any]) -> FileCopy:
-        """Return the program for `notify`: it notifies cofio of the turn, then runs the previous `notify` command."""
-        previous = values.get("notify")
-        path = wrapper_path(self._settings)
-        if previous == [str(path)]:
-            previous = previous_notify(path)
-        then = [str(word) for word in previous] if isinstance(previous, list) else []
-        return FileCopy(
-            path=path, content=_format_wrapper(paths.launcher(self._settings), then), mode=0o755, kind="own"
-        )
-
-    def _put(self, text: str, _known: Collection[str]) -> str:
-        if self._notify:
-            text = toml_edit.put(text, (), {"notify": [str(wrapper_path(self._settings))]})
-        if self._mcp:
-            text = toml_edit.put(text, SERVER, paths.server(self._settings))
-        return self._add_trust(text) if self._trust else text
-
-    def _add_trust(self, text: str) -> str:
-        for key, approval in self._compute_hashes().items():
-            text = toml_edit.put(text, (*STATE, key), {"trusted_hash": approval})
-        return text
-
-    def _compute_hashes(self) -> dict[str, str]:
-        """Return key and hash of each of our hooks, as they will be written; nothing if the file cannot be parsed.
-
-        The user may have changed a timeout or added a matcher: the hash covers the hook as written.
-        """
-        path = hooks_path(self._settings)
-        commands = [str(hook["command"]) for hook in self._hook_by_event.values()]
-        try:
-            text = files.text_of(path, files.read(path) or b"")
-            after = merge.put_hooks(text, self._hook_by_event, commands, grouped=True)
-        except InvalidInput:  # the plan of that file reports the error
-            return {}
-        hooks, hashes = jsonc.loads(after)["hooks"], {}
-        for event, group, number in merge.hook_positions(after, commands):
-            entry = hooks[event][group]
-            key = trust_key(self._settings, event, group, number)
-            if event in LABELS:
-                hashes[key] = trusted_hash(event, entry["hooks"][number], entry.get("matcher"))
-        return hashes
-
-
-def _format_wrapper(launcher: Path, then: list[str]) -> bytes:
+def _make_wrapper(settings: Settings, values: Mapping[str, Any]) -> FileCopy:
+    """Return the program for `notify`: it notifies cofio of the turn, then runs the previous `notify` command."""
+    path = wrapper_path(settings)
+    previous = values.get("notify")
+    if previous == [str(path)]:
+        previous = previous_notify(path)
+    then = [str(word) for word in previous] if isinstance(previous, list) else []
     lines = [
         "#!/bin/sh",
         "# Written by `cofio install codex`: notifies cofio of each turn, then runs the previous `notify` command.",
         _THEN + json.dumps(then),
-        f'{shlex.quote(str(launcher))} codex notify "$@" </dev/null >/dev/null 2>&1 &',
+        f'{shlex.quote(str(paths.launcher(settings)))} codex notify "$@" </dev/null >/dev/null 2>&1 &',
         f'exec {shlex.join(then)} "$@"' if then else "exit 0",
     ]
-    return "".join(f"{line}\n" for line in lines).encode()
+    return FileCopy(path=path, content="".join(f"{line}\n" for line in lines).encode(), mode=0o755)
 
 
 def previous_notify(wrapper: Path) -> list[str]:

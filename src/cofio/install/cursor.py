@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,41 +18,39 @@ EVENTS: Mapping[str, tuple[str, int]] = {
     "preCompact": ("memory-flush", 10),
     "sessionEnd": ("memory-commit", 5),
 }
-SERVER = ("mcpServers", "cofio")
 
 
 def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     """Return the plan for Cursor."""
     home = paths.home_of("cursor", settings)
     folder = shims.folder_in(home)
-    hook_by_event = hooks_in(folder)
-    ours = tuple(str(hook["command"]) for hook in hook_by_event.values())
+    hooks = hooks_in(folder)
 
-    def put(text: str, older: Collection[str]) -> str:
+    def put_hooks(text: str, older: Collection[str]) -> str:
         text = merge.text_or_empty_object(text)
         if "version" not in jsonc.loads(text):
             text = jsonc.put(text, ("version",), 1)
-        return merge.put_hooks(text, hook_by_event, {*ours, *older}, grouped=False)
+        return merge.put_hooks(text, hooks, older, grouped=False)
 
-    def serve(text: str, _known: Collection[str]) -> str:
-        return merge.put_member(text, SERVER, paths.server(settings))
+    def put_server(text: str, _older: Collection[str]) -> str:
+        return merge.put_member(text, merge.SERVER, paths.server(settings))
 
-    hooks = FileEdit(path=home / "hooks.json", kind="cursor-hooks", put=put, ours=ours)
-    server = FileEdit(path=home / "mcp.json", kind="cursor-mcp", put=serve)
+    ours = tuple(hook["command"] for hook in hooks.values())
+    edits = (
+        FileEdit(path=home / "hooks.json", kind="cursor-hooks", put=put_hooks, ours=ours),
+        FileEdit(path=home / "mcp.json", kind="cursor-mcp", put=put_server),
+    )
     return InstallPlan(
         client="cursor",
         copies=shims.copies(folder, settings.home),
-        edits=(hooks, server) if mcp else (hooks,),
+        edits=edits if mcp else edits[:1],
         folder=folder,
     )
 
 
 def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
     """Return our hook for each event."""
-    return {
-        event: {"command": f"{shlex.quote(str(folder / name))} cursor", "timeout": seconds}
-        for event, (name, seconds) in EVENTS.items()
-    }
+    return shims.hooks_in(folder, EVENTS, " cursor")
 
 
 def take_hooks(text: str, before: str, ours: Collection[str]) -> str:
@@ -62,9 +59,3 @@ def take_hooks(text: str, before: str, ours: Collection[str]) -> str:
     if list(jsonc.loads(text)) == ["version"] and "version" not in jsonc.loads(merge.text_or_empty_object(before)):
         text = jsonc.drop(text, ("version",))
     return text
-
-
-def take_server(text: str, before: str, _ours: Collection[str]) -> str:
-    """Return the text without our MCP server."""
-    node = jsonc.parse(text).at(SERVER)
-    return merge.take_member(text, SERVER, before) if node and paths.is_server(node.plain()) else text

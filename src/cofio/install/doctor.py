@@ -11,6 +11,7 @@ from cofio.install.manifest import Manifest
 from cofio.models.diagnostics import Check, ServiceProbe
 from cofio.server import daemon
 from cofio.settings import Settings
+from cofio.version import __version__
 
 _PATIENCE = 30.0
 
@@ -50,7 +51,7 @@ def check_in_process(settings: Settings, service: ServiceProbe, *, clients: bool
     if not clients:
         yield from (checks.versions(), checks.home(settings), checks.config(settings), checks.launcher(settings))
         instance = daemon.find(settings)
-        yield checks.check_serving(instance.url if instance else settings.service_url)
+        yield Check("service", "ok", f"{instance.url if instance else settings.service_url}, cofio {__version__}")
         yield from (checks.store(settings, service), checks.embedder(service))
         yield from (checks.judge(settings), checks.model(settings, service))
         waiting = list(checks.check_waiting(settings, service))

@@ -29,6 +29,11 @@ def text_of(path: Path, content: bytes) -> str:
         raise InvalidInput(f"{path} is not UTF-8 text.", "Convert it, or move it away; nothing was written.") from error
 
 
+def read_text(path: Path) -> str:
+    """Return the text of the file; "" if it is missing."""
+    return text_of(path, read(path) or b"")
+
+
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
@@ -44,25 +49,20 @@ def write(path: Path, content: bytes, *, mode: int | None = None) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            _copy_attributes(target, Path(name), mode)
-            Path(name).replace(target)
+            new_file = Path(name)
+            if target.exists():  # keep its permissions and, as far as allowed, its owner
+                current = target.stat()
+                new_file.chmod(current.st_mode & 0o7777 if mode is None else mode)
+                with suppress(PermissionError):
+                    os.chown(new_file, current.st_uid, current.st_gid)
+            else:
+                new_file.chmod(0o600 if mode is None else mode)
+            new_file.replace(target)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}.", "Check the folder's permissions.") from error
-
-
-def _copy_attributes(target: Path, new_file: Path, mode: int | None) -> None:
-    """Copy permissions and, as far as allowed, the owner of the replaced file."""
-    try:
-        current = target.stat()
-    except FileNotFoundError:
-        new_file.chmod(0o600 if mode is None else mode)
-        return
-    new_file.chmod(current.st_mode & 0o7777 if mode is None else mode)
-    with suppress(PermissionError):
-        os.chown(new_file, current.st_uid, current.st_gid)
 
 
 def remove(path: Path) -> None:

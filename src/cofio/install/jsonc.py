@@ -23,6 +23,8 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|.))", re.D
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "\n": "", "\r\n": "", "\r": ""}
 _REST_OF_LINE_IS_EMPTY = re.compile(r"[ \t]*(?:\r?\n|$)")
 _PIECE = re.compile(r"//[^\r\n]*|/\*.*?\*/|.", re.DOTALL)
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_SPACE = " \t\r\n"
 _DEEPEST = 200
 
 
@@ -97,49 +99,33 @@ class _JsoncParser:
         match = _TRIVIA.match(self._text, position)
         return match.end() if match else position
 
-    def value(self, position: int, depth: int) -> Node:
+    def value(self, start: int, depth: int) -> Node:
         if depth > _DEEPEST:
             raise MalformedConfig("it is nested too deeply")
-        first = self._text[position : position + 1]
-        if first == "{":
-            return self._parse_object(position, depth)
-        if first == "[":
-            return self._parse_array(position, depth)
-        if match := _STRING.match(self._text, position):
-            return Node("scalar", position, match.end(), _unquote(match.group()))
-        if match := _WORD.match(self._text, position):
-            return Node("scalar", position, match.end(), self._parse_word(match.group(), position))
-        raise self.wrong(position)
+        opening = self._text[start : start + 1]
+        if opening not in ("{", "["):
+            return self._parse_scalar(start)
 
-    def _parse_object(self, start: int, depth: int) -> Node:
+        closing = "}" if opening == "{" else "]"
         keys: list[tuple[str, int]] = []
         children: list[Node] = []
         position = self.skipped(start + 1)
-        while self._text[position : position + 1] != "}":
-            key, after = self._parse_key(position)
-            colon = self.skipped(after)
-            if self._text[colon : colon + 1] != ":":
-                raise self.wrong(colon)
-            keys.append((key, position))
-            children.append(self.value(self.skipped(colon + 1), depth + 1))
-            position = self._skip_comma(children[-1].end, "}")
-        return Node("object", start, position + 1, None, tuple(keys), tuple(children))
-
-    def _parse_array(self, start: int, depth: int) -> Node:
-        children: list[Node] = []
-        position = self.skipped(start + 1)
-        while self._text[position : position + 1] != "]":
+        while self._text[position : position + 1] != closing:
+            if opening == "{":
+                key, after = self._parse_key(position)
+                keys.append((key, position))
+                colon = self.skipped(after)
+                if self._text[colon : colon + 1] != ":":
+                    raise self.wrong(colon)
+                position = self.skipped(colon + 1)
             children.append(self.value(position, depth + 1))
-            position = self._skip_comma(children[-1].end, "]")
-        return Node("array", start, position + 1, None, (), tuple(children))
-
-    def _skip_comma(self, position: int, closing: str) -> int:
-        position = self.skipped(position)
-        if self._text[position : position + 1] == ",":
-            return self.skipped(position + 1)
-        if self._text[position : position + 1] != closing:
-            raise self.wrong(position)
-        return position
+            position = self.skipped(children[-1].end)
+            if self._text[position : position + 1] == ",":
+                position = self.skipped(position + 1)
+            elif self._text[position : position + 1] != closing:
+                raise self.wrong(position)
+        kind: Literal["object", "array"] = "object" if opening == "{" else "array"
+        return Node(kind, start, position + 1, None, tuple(keys), tuple(children))
 
     def _parse_key(self, position: int) -> tuple[str, int]:
         if match := _STRING.match(self._text, position):
@@ -149,14 +135,21 @@ class _JsoncParser:
             raise self.wrong(position)
         return match.group(), match.end()
 
-    def _parse_word(self, word: str, position: int) -> Any:
-        if word in ("true", "false", "null"):
-            return {"true": True, "false": False, "null": None}[word]
-        if not _NUMBER.fullmatch(word):
-            raise self.wrong(position)
-        if "x" in word.lower():
-            return int(word, 16)
-        return int(word) if re.fullmatch(r"[+-]?\d{1,300}", word) else float(word)
+    def _parse_scalar(self, start: int) -> Node:
+        if match := _STRING.match(self._text, start):
+            return Node("scalar", start, match.end(), _unquote(match.group()))
+        match = _WORD.match(self._text, start)
+        word = match.group() if match else ""
+        value: Any
+        if word in _CONSTANTS:
+            value = _CONSTANTS[word]
+        elif not _NUMBER.fullmatch(word):
+            raise self.wrong(start)
+        elif "x" in word.lower():
+            value = int(word, 16)
+        else:
+            value = int(word) if re.fullmatch(r"[+-]?\d{1,300}", word) else float(word)
+        return Node("scalar", start, start + len(word), value)
 
 
 def _unquote(token: str) -> str:
@@ -165,13 +158,12 @@ def _unquote(token: str) -> str:
             return str(json.loads(token, strict=False))
         except ValueError:
             pass  # escapes that exist only in JSON5
-    return _ESCAPE.sub(_unescape, token[1:-1])
 
+    def unescape(escape: re.Match[str]) -> str:
+        code = escape[1] or escape[2]
+        return chr(int(code, 16)) if code else _LETTERS.get(escape[3], escape[3])
 
-def _unescape(escape: re.Match[str]) -> str:
-    if code := escape[1] or escape[2]:
-        return chr(int(code, 16))
-    return _LETTERS.get(escape[3], escape[3])
+    return _ESCAPE.sub(unescape, token[1:-1])
 
 
 # ── edits ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -188,7 +180,7 @@ def put(text: str, path: Path, value: Any) -> str:
         if node.plain() == value:
             return text
         style = _Style(text, root)
-        return text[: node.start] + style.written(value, node.start) + text[node.end :]
+        return text[: node.start] + style.written(value, style.indent_at(node.start)) + text[node.end :]
     depth = next(size for size in range(len(path) - 1, -1, -1) if root.at(path[:size]))
     for step in reversed(path[depth + 1 :]):
         value = {step: value}
@@ -204,11 +196,32 @@ def append(text: str, path: Path, value: Any) -> str:
 
 
 def drop(text: str, path: Path) -> str:
-    """Return the text without the value at the path; unchanged if there is none."""
-    root = parse(text)
-    holder = root.at(path[:-1])
+    """Return the text without the value at the path, the white space before it, and one comma."""
+    holder = parse(text).at(path[:-1])
     place = holder.place(path[-1]) if holder else None
-    return text if holder is None or place is None else _remove(text, holder, place)
+    if holder is None or place is None:
+        return text
+
+    child, begins = holder.children[place], holder.begins(place)
+    previous_end = holder.children[place - 1].end if place else holder.start + 1
+    start = previous_end + len(text[previous_end:begins].rstrip(_SPACE))
+    before, after = text[:start], text[child.end :]
+    comma = _find_comma(text, child.end)
+    if comma is not None:
+        after = text[child.end : comma] + text[comma + 1 :]
+        if start == begins and comma == child.end and place + 1 < len(holder.children):
+            after = after.lstrip(" \t")  # [ours, theirs]: theirs moves up
+    elif place:
+        comma_before = _find_comma(text, previous_end)
+        before = text[:comma_before] + text[(comma_before or start) + 1 : start]
+
+    pieces = [match.group() for match in _PIECE.finditer(text, previous_end, start)]
+    ends_in_line_comment = bool(pieces) and pieces[-1].startswith("//")  # it would swallow text on the same line
+    if ends_in_line_comment and not _REST_OF_LINE_IS_EMPTY.match(after):
+        return before + _detect_newline(text) + after
+    if len(holder.children) == 1 and start == holder.start + 1 and after.lstrip(_SPACE)[:1] in ("}", "]"):
+        after = after.lstrip(_SPACE)
+    return before + after
 
 
 class _Style(NamedTuple):
@@ -218,15 +231,9 @@ class _Style(NamedTuple):
     root: Node
 
     @property
-    def newline(self) -> str:
-        return _detect_newline(self.text)
-
-    @property
     def unit(self) -> str:
         """Return one step of indentation, taken from the first child of the root."""
-        if self.root.children and (own := self._find_own_indent(self.root.begins(0))):
-            return own
-        return "  "
+        return self._find_child_indent(self.root) or "  "
 
     @property
     def is_one_line(self) -> bool:
@@ -240,113 +247,62 @@ class _Style(NamedTuple):
         return match.group() if match else ""
 
     def indent_within(self, node: Node) -> str:
-        if node.children and (own := self._find_own_indent(node.begins(0))):
-            return own
-        return self.indent_at(node.start) + self.unit
+        return self._find_child_indent(node) or self.indent_at(node.start) + self.unit
 
-    def written(self, value: Any, position: int, indent: str | None = None) -> str:
-        """Return the value as text, indented for this position."""
+    def written(self, value: Any, indent: str) -> str:
+        """Return the value as text with this indentation."""
         if self.is_one_line:
             return json.dumps(value, ensure_ascii=False)
         text = json.dumps(value, ensure_ascii=False, indent=self.unit)
-        return text.replace("\n", self.newline + (self.indent_at(position) if indent is None else indent))
+        return text.replace("\n", _detect_newline(self.text) + indent)
 
-    def _find_own_indent(self, position: int) -> str:
-        """Return the indentation at this position if it is the first on its line, else ""."""
+    def _find_child_indent(self, node: Node) -> str:
+        """Return the indentation of the first child if it begins a line, else ""."""
+        if not node.children:
+            return ""
+        position = node.begins(0)
         indent = self.indent_at(position)
         line = self.text.rfind("\n", 0, position) + 1
         return indent if line + len(indent) == position else ""
 
 
 def _add(text: str, root: Node, holder_path: Path, key: str | None, value: Any) -> str:
+    """Return the text with a member added at the end of an object, or an item at the end of an array."""
     holder = root.at(holder_path)
     kind = "array" if key is None else "object"
     if holder is None or holder.kind != kind:
         place = ".".join(str(step) for step in holder_path) or "the file"
         raise MalformedConfig(f"{place} is not an {kind}")
+
     style = _Style(text, root)
-    inside = text[holder.start + 1 : holder.end - 1]
+    closing = holder.end - 1
+    inside = text[holder.start + 1 : closing]
+    end = holder.start + 1 + len(inside.rstrip(_SPACE))  # of the content, comments included
+    tail = text[end:]
     if "\n" not in inside and (holder.children or inside.strip() or style.is_one_line):
-        return _add_inline(text, holder, _format_entry(key, json.dumps(value, ensure_ascii=False)))
-    indent = style.indent_within(holder)
-    entry = style.newline + indent + _format_entry(key, style.written(value, 0, indent))
-    return _add_below(text, holder, entry, style)
+        gap = " " if holder.children else ""
+        entry = json.dumps(value, ensure_ascii=False)
+    else:
+        newline, indent = _detect_newline(text), style.indent_within(holder)
+        gap = newline + indent
+        entry = style.written(value, indent)
+        if not holder.children and "\n" not in text[end:closing]:
+            tail = newline + style.indent_at(holder.start) + text[closing:]
+    if key is not None:
+        entry = f"{json.dumps(key, ensure_ascii=False)}: {entry}"
 
-
-def _format_entry(key: str | None, value: str) -> str:
-    return value if key is None else f"{json.dumps(key, ensure_ascii=False)}: {value}"
-
-
-def _add_inline(text: str, holder: Node, entry: str) -> str:
-    end = _find_content_end(text, holder)
     if not holder.children:
-        return text[:end] + entry + text[end:]
-    last, comma = holder.children[-1].end, _find_comma(text, holder.children[-1].end)
-    if comma is not None:
-        return text[:end] + f" {entry}," + text[end:]
-    return text[:last] + "," + text[last:end] + f" {entry}" + text[end:]
-
-
-def _add_below(text: str, holder: Node, entry: str, style: _Style) -> str:
-    end, closing = _find_content_end(text, holder), holder.end - 1
-    if not holder.children:
-        tail = text[end:closing]
-        if "\n" not in tail:
-            tail = style.newline + style.indent_at(holder.start)
-        return text[:end] + entry + tail + text[closing:]
-    last, comma = holder.children[-1].end, _find_comma(text, holder.children[-1].end)
-    if comma is not None:
-        return text[:end] + entry + "," + text[end:]
-    return text[:last] + "," + text[last:end] + entry + text[end:]
-
-
-def _find_content_end(text: str, holder: Node) -> int:
-    """Return the end of the content, including comments: only white space follows before the closing bracket."""
-    inside = text[holder.start + 1 : holder.end - 1]
-    return holder.start + 1 + len(inside.rstrip(" \t\r\n"))
+        return text[:end] + gap + entry + tail
+    last = holder.children[-1].end
+    if _find_comma(text, last) is not None:
+        return text[:end] + gap + entry + "," + tail
+    return text[:last] + "," + text[last:end] + gap + entry + tail
 
 
 def _find_comma(text: str, position: int) -> int | None:
     match = _TRIVIA.match(text, position)
     end = match.end() if match else position
     return end if text[end : end + 1] == "," else None
-
-
-def _remove(text: str, holder: Node, place: int) -> str:
-    """Return the text without a child, the white space before it, and one comma."""
-    child, begins = holder.children[place], holder.begins(place)
-    start, comma = _find_space_start(text, holder, place), _find_comma(text, child.end)
-    before, after = text[:start], text[child.end :]
-    if comma is not None:
-        after = text[child.end : comma] + text[comma + 1 :]
-        if start == begins and comma == child.end and place + 1 < len(holder.children):
-            after = after.lstrip(" \t")  # [ours, theirs]: theirs moves up
-    elif place:
-        last = _find_comma(text, holder.children[place - 1].end)
-        before = text[:last] + text[(last or start) + 1 : start]
-    if _ends_in_line_comment(text, _find_opening(holder, place), start) and not _REST_OF_LINE_IS_EMPTY.match(after):
-        return before + _detect_newline(text) + after
-    if len(holder.children) == 1 and start == holder.start + 1:
-        rest = after.lstrip(" \t\r\n")
-        after = rest if rest[:1] in ("}", "]") else after
-    return before + after
-
-
-def _find_opening(holder: Node, place: int) -> int:
-    """Return the end of the previous child, or of the opening bracket."""
-    return holder.children[place - 1].end if place else holder.start + 1
-
-
-def _find_space_start(text: str, holder: Node, place: int) -> int:
-    """Return the start of the white space before a child."""
-    opening = _find_opening(holder, place)
-    return opening + len(text[opening : holder.begins(place)].rstrip(" \t\r\n"))
-
-
-def _ends_in_line_comment(text: str, start: int, end: int) -> bool:
-    """Return whether the range ends in a line comment, which would swallow text appended on the same line."""
-    pieces = [match.group() for match in _PIECE.finditer(text, start, end)]
-    return bool(pieces) and pieces[-1].startswith("//")
 
 
 def _detect_newline(text: str) -> str:

@@ -12,9 +12,10 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from cofio.install import jsonc
+from cofio.install import jsonc, paths
 from cofio.install.jsonc import MalformedConfig, Path
 
+SERVER = ("mcpServers", "cofio")
 #: Contents of our hooks by event.
 Hooks = Mapping[str, Mapping[str, Any]]
 
@@ -32,11 +33,11 @@ def put_hooks(text: str, hooks: Hooks, ours: Collection[str], *, grouped: bool) 
     text = text_or_empty_object(text)
     commands = {str(hook["command"]) for hook in hooks.values()} | set(ours)
     for event, hook in hooks.items():
-        paths = [path for path, command in _list_hooks(text, grouped) if path[1] == event and names(command, commands)]
-        for path in reversed(paths[1:]):
+        ours_here = [path for path, own in _list_hooks(text, grouped) if path[1] == event and names(own, commands)]
+        for path in reversed(ours_here[1:]):
             text = _drop(text, path, grouped)
-        if paths:
-            text = _renew(text, paths[0], hook)
+        if ours_here:
+            text = _renew(text, ours_here[0], hook)
         else:
             text = jsonc.append(text, ("hooks", event), {"hooks": [dict(hook)]} if grouped else dict(hook))
     return _drop_ours(text, commands, grouped, spared=hooks)
@@ -45,8 +46,12 @@ def put_hooks(text: str, hooks: Hooks, ours: Collection[str], *, grouped: bool) 
 def take_hooks(text: str, ours: Collection[str], before: str, *, grouped: bool) -> str:
     """Return the text without our hooks, and without containers that this empties and that were not there before us."""
     after = _drop_ours(text, ours, grouped)
-    empty = [("hooks", event) for event in _list_emptied(text, after)]
-    return _prune(after, [*empty, ("hooks",)], before) if after != text else text
+    if after == text:
+        return text
+    hooks_before = jsonc.loads(text).get("hooks", {})
+    hooks_after = jsonc.loads(after).get("hooks", {})
+    emptied = [("hooks", event) for event, entries in hooks_after.items() if not entries and hooks_before.get(event)]
+    return _prune(after, [*emptied, ("hooks",)], before)
 
 
 def installed(text: str, ours: Collection[str], *, grouped: bool) -> dict[str, list[str]]:
@@ -89,8 +94,11 @@ def is_wrapped(command: str, ours: Collection[str]) -> bool:
 
 def hook_positions(text: str, ours: Collection[str]) -> list[tuple[str, int, int]]:
     """Return the positions of our hooks in groups: event, index of the group, index of the hook."""
-    paths = [path for path, command in _list_hooks(text, grouped=True) if names(command, ours)]
-    return [(str(path[1]), int(path[2]), int(path[4])) for path in paths]
+    return [
+        (str(path[1]), int(path[2]), int(path[4]))
+        for path, command in _list_hooks(text, grouped=True)
+        if names(command, ours)
+    ]
 
 
 def put_member(text: str, path: Path, value: Mapping[str, Any]) -> str:
@@ -119,6 +127,12 @@ def take_member(text: str, path: Path, before: str) -> str:
     return _prune(after, [path[:size] for size in range(len(path) - 1, 0, -1)], before)
 
 
+def take_server(text: str, before: str, _ours: Collection[str]) -> str:
+    """Return the text without our MCP server."""
+    node = jsonc.parse(text).at(SERVER)
+    return take_member(text, SERVER, before) if node and paths.is_server(node.plain()) else text
+
+
 def _list_hooks(text: str, grouped: bool) -> Iterator[tuple[Path, str]]:
     """Yield every hook in the file as its path and command."""
     root = jsonc.loads(text)
@@ -145,11 +159,9 @@ def _read_command(hook: Any) -> str:
 
 
 def _drop_ours(text: str, ours: Collection[str], grouped: bool, spared: Collection[str] = ()) -> str:
-    paths = [
-        path for path, command in _list_hooks(text, grouped) if is_wrapped(command, ours) and path[1] not in spared
-    ]
-    for path in reversed(paths):
-        text = _drop(text, path, grouped)
+    for path, command in reversed([*_list_hooks(text, grouped)]):
+        if is_wrapped(command, ours) and path[1] not in spared:
+            text = _drop(text, path, grouped)
     return text
 
 
@@ -171,12 +183,6 @@ def _drop(text: str, path: Path, grouped: bool) -> str:
     group = jsonc.parse(text).at(path[:3])
     hooks = group.at(("hooks",)) if grouped and group else None
     return jsonc.drop(text, path[:3]) if hooks and not hooks.children else text
-
-
-def _list_emptied(text: str, after: str) -> list[str]:
-    """Return the events that have lost all hooks."""
-    hooks_before, hooks_after = jsonc.loads(text).get("hooks", {}), jsonc.loads(after).get("hooks", {})
-    return [event for event, entries in hooks_after.items() if not entries and hooks_before.get(event)]
 
 
 def _prune(text: str, paths: list[Path], before: str) -> str:

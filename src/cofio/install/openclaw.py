@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +23,27 @@ _SKILLS = "skills"
 
 def plan(settings: Settings) -> InstallPlan:
     """Return the plan for OpenClaw."""
-    source = plugin_source()
-    plugin = Plugin(source)
-    copies = [
-        *_list_copies(source, _SHIPPED, target(settings)),
-        *_list_copies(source / _SKILLS, ("**/*",), paths.home_of("openclaw", settings) / _SKILLS),
-    ]
-
-    def put(text: str, _known: Collection[str]) -> str:
-        return plugin.put(text, str(target(settings)), _make_config(settings))
-
-    edit = FileEdit(
-        path=paths.openclaw_config(settings), kind="openclaw", put=put, ours=(plugin.id, str(target(settings)))
-    )
+    source, folder = plugin_source(), target(settings)
+    plugin = plugin_id()
+    notes = ["OpenClaw loads a plugin when its configuration changes; if not, run `openclaw gateway restart`."]
+    if settings.api_key and not _finds_us(settings):
+        notes.append("The service requires a key: set it yourself as `token` in plugins.entries.cofio.config.")
     return InstallPlan(
-        client="openclaw", copies=tuple(copies), edits=(edit,), notes=_make_notes(settings), folder=target(settings)
+        client="openclaw",
+        copies=(
+            *_list_copies(source, _SHIPPED, folder),
+            *_list_copies(source / _SKILLS, ("**/*",), paths.home_of("openclaw", settings) / _SKILLS),
+        ),
+        edits=(
+            FileEdit(
+                path=paths.openclaw_config(settings),
+                kind="openclaw",
+                put=lambda text, _older: put_plugin(text, plugin, str(folder), _make_config(settings)),
+                ours=(plugin, str(folder)),
+            ),
+        ),
+        notes=tuple(notes),
+        folder=folder,
     )
 
 
@@ -48,6 +53,11 @@ def plugin_source() -> Path:
         if (folder / _MANIFEST).is_file():
             return folder
     raise NotFound("This installation has no plugin for OpenClaw.", "Install from a checkout, or a newer package.")
+
+
+def plugin_id() -> str:
+    """Return the id of the plugin in its manifest."""
+    return str(json.loads((plugin_source() / _MANIFEST).read_text(encoding="utf-8"))["id"])
 
 
 def target(settings: Settings) -> Path:
@@ -69,13 +79,6 @@ def _make_config(settings: Settings) -> dict[str, Any]:
     return {} if url.endswith(":0") else {"baseUrl": url}
 
 
-def _make_notes(settings: Settings) -> tuple[str, ...]:
-    notes = ["OpenClaw loads a plugin when its configuration changes; if not, run `openclaw gateway restart`."]
-    if settings.api_key and not _finds_us(settings):
-        notes.append("The service requires a key: set it yourself as `token` in plugins.entries.cofio.config.")
-    return tuple(notes)
-
-
 def _list_copies(source: Path, patterns: Iterable[str], folder: Path) -> Iterator[FileCopy]:
     """Yield the files below the source, with their targets below the folder."""
     for pattern in patterns:
@@ -85,29 +88,19 @@ def _list_copies(source: Path, patterns: Iterable[str], folder: Path) -> Iterato
                 yield FileCopy(path=folder / path.relative_to(source), content=path.read_bytes(), mode=mode)
 
 
-class Plugin:
-    """The plugin's entries in OpenClaw's configuration."""
-
-    def __init__(self, source: Path) -> None:
-        self._source = source
-
-    @cached_property
-    def id(self) -> str:
-        return str(json.loads((self._source / _MANIFEST).read_text(encoding="utf-8"))["id"])
-
-    def put(self, text: str, folder: str, config: dict[str, Any]) -> str:
-        """Return the text with the plugin loadable, allowed, enabled, and in the memory slot."""
-        text = merge.text_or_empty_object(text)
-        text = _add_item(text, ("plugins", "load", "paths"), folder)
-        if jsonc.parse(text).at(("plugins", "allow")):
-            text = _add_item(text, ("plugins", "allow"), self.id)
-        text = jsonc.put(text, ("plugins", "slots", "memory"), self.id)
-        entry = ("plugins", "entries", self.id)
-        text = jsonc.put(text, (*entry, "enabled"), True)
-        text = jsonc.put(text, (*entry, "hooks", "allowConversationAccess"), True)
-        for name, value in config.items():
-            text = jsonc.put(text, (*entry, "config", name), value)
-        return text
+def put_plugin(text: str, plugin: str, folder: str, config: dict[str, Any]) -> str:
+    """Return the text with the plugin loadable, allowed, enabled, and in the memory slot."""
+    text = merge.text_or_empty_object(text)
+    text = _add_item(text, ("plugins", "load", "paths"), folder)
+    if jsonc.parse(text).at(("plugins", "allow")):
+        text = _add_item(text, ("plugins", "allow"), plugin)
+    text = jsonc.put(text, ("plugins", "slots", "memory"), plugin)
+    entry = ("plugins", "entries", plugin)
+    text = jsonc.put(text, (*entry, "enabled"), True)
+    text = jsonc.put(text, (*entry, "hooks", "allowConversationAccess"), True)
+    for name, value in config.items():
+        text = jsonc.put(text, (*entry, "config", name), value)
+    return text
 
 
 def _add_item(text: str, path: jsonc.Path, value: str) -> str:

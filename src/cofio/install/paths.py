@@ -24,9 +24,9 @@ _PROGRAMS = {"claude-code": "claude", "codex": "codex", "openclaw": "openclaw", 
 
 def home_of(client: str, settings: Settings) -> Path:
     """Return a client's configuration folder, existing or not."""
-    name = {"claude-code": "claude_home"}.get(client, f"{client}_home")
-    usual = {"claude-code": "~/.claude"}.get(client, f"~/.{client}")
-    path = _make_absolute(getattr(settings, name) or usual)
+    short = "claude" if client == "claude-code" else client
+    name, usual = f"{short}_home", f"~/.{short}"
+    path = Path(getattr(settings, name) or usual).expanduser().absolute()
     return path / ".openclaw" if settings.origins.get(name) == "OPENCLAW_HOME" else path
 
 
@@ -38,7 +38,7 @@ def claude_state(settings: Settings) -> Path:
 
 def openclaw_config(settings: Settings) -> Path:
     if settings.openclaw_config:
-        return _make_absolute(settings.openclaw_config)
+        return Path(settings.openclaw_config).expanduser().absolute()
     return home_of("openclaw", settings) / "openclaw.json"
 
 
@@ -59,14 +59,10 @@ def can_serve() -> bool:
 
 def server(settings: Settings) -> dict[str, Any]:
     """Return the configuration that starts our MCP server. -P: import no module from the project folder."""
-    around = {"COFIO_HOME": str(settings.home)}
-    return {"command": sys.executable, "args": ["-P", "-m", "cofio", "mcp"], "env": around}
+    env = {"COFIO_HOME": str(settings.home)}
+    return {"command": sys.executable, "args": ["-P", "-m", "cofio", "mcp"], "env": env}
 
 
 def is_server(config: Any) -> bool:
     """Return whether this is the configuration of our MCP server."""
     return isinstance(config, Mapping) and list(config.get("args") or [])[-3:] == ["-m", "cofio", "mcp"]
-
-
-def _make_absolute(path: str) -> Path:
-    return Path(path).expanduser().absolute()

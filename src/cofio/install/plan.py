@@ -57,6 +57,10 @@ class InstallPlan:
     notes: tuple[str, ...] = ()
     folder: Path | None = None  # folder of our hooks, for display
 
+    @property
+    def steps(self) -> Sequence[FileCopy | FileEdit]:
+        return (*self.copies, *self.edits)
+
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
@@ -74,26 +78,24 @@ def prepare(plan: InstallPlan, record: Manifest) -> list[tuple[Path, bytes | Non
     """Return path, current content and planned content of every file. Writes nothing."""
     return [
         (step.path, current, _plan_content(step, current, record))
-        for step in _list_steps(plan)
+        for step in plan.steps
         for current in [files.read(step.path)]
     ]
 
 
 def changed_paths(plan: InstallPlan, record: Manifest) -> list[Path]:
     """Return the files that the plan would write. Writes nothing."""
-    modes = {copy.path: copy for copy in plan.copies}
-    return [path for path, current, planned in prepare(plan, record)
-            if current != planned or (path in modes and not _is_as_open(modes[path]))]  # fmt: skip
+    return [
+        path
+        for step, (path, current, planned) in zip(plan.steps, prepare(plan, record), strict=True)
+        if current != planned or not _is_as_open(step)
+    ]
 
 
 def carry_out(plan: InstallPlan, record: Manifest, takes: Mapping[str, Take]) -> list[FileResult]:
     """Write the files that differ. The record is written before each file."""
     prepare(plan, record)
-    return [_write_step(step, plan.client, record, takes) for step in _list_steps(plan)]
-
-
-def _list_steps(plan: InstallPlan) -> Sequence[FileCopy | FileEdit]:
-    return (*plan.copies, *plan.edits)
+    return [_write_step(step, plan.client, record, takes) for step in plan.steps]
 
 
 def _plan_content(step: FileCopy | FileEdit, current: bytes | None, record: Manifest) -> bytes:
@@ -111,14 +113,21 @@ def _write_step(step: FileCopy | FileEdit, client: str, record: Manifest, takes:
     for _ in range(_ATTEMPTS):
         current = files.read(step.path)
         planned = _plan_content(step, current, record)
-        if (
-            current == planned
-            and (str(step.path) in record.entries or isinstance(step, FileEdit))
-            and _is_as_open(step)
-        ):
+        is_recorded = str(step.path) in record.entries or isinstance(step, FileEdit)
+        if current == planned and is_recorded and _is_as_open(step):
             return FileResult(step.path, "unchanged")
-        original, existed = _find_original(step, record, current, takes)
-        entry = _make_entry(step, client, record, original if existed else None, planned)
+
+        original = _find_original(step, record, current, takes)
+        entry = ManifestEntry(
+            path=str(step.path),
+            client=client,
+            kind=step.kind,
+            existed=original is not None,
+            before=files.digest(original) if original is not None else "",
+            after=files.digest(planned),
+            backup=record.keep(step.path, original) if original is not None else "",
+            ours=step.ours if isinstance(step, FileEdit) else (),
+        )
         record.add(entry, files.missing_folders(step.path))
         if files.read(step.path) == current:  # a running client may have written its own file meanwhile
             files.write(step.path, planned, mode=step.mode if isinstance(step, FileCopy) else None)
@@ -135,38 +144,23 @@ def _is_as_open(step: FileCopy | FileEdit) -> bool:
 
 def _find_original(
     step: FileCopy | FileEdit, record: Manifest, current: bytes | None, takes: Mapping[str, Take]
-) -> tuple[bytes | None, bool]:
-    """Return the content before the first install, without later changes by others, and whether there was a file."""
+) -> bytes | None:
+    """Return the content before the first install, without later changes by others; None if there was no file."""
     entry = record.entries.get(str(step.path))
     if isinstance(step, FileCopy) and current is not None and _is_of_ours(step, current):
-        return (record.original(entry), entry.existed) if entry else (None, False)
+        return record.original(entry) if entry else None
     if entry is None or current is None:
-        return current, current is not None
+        return current
     if files.digest(current) == entry.after:
-        return record.original(entry), entry.existed
+        return record.original(entry)
     if isinstance(step, FileCopy):
-        return current, True
-    rest = without_ours(step.path, current, entry, record, takes)
-    return (rest, True) if entry.existed or not _is_empty(rest.decode()) else (None, False)
+        return current
+    remaining = without_ours(step.path, current, entry, record, takes)
+    return remaining if entry.existed or not _is_empty(remaining.decode()) else None
 
 
 def _is_of_ours(step: FileCopy, content: bytes) -> bool:
     return content == step.content or bool(step.is_ours and step.is_ours(step.path, content))
-
-
-def _make_entry(
-    step: FileCopy | FileEdit, client: str, record: Manifest, original: bytes | None, planned: bytes
-) -> ManifestEntry:
-    return ManifestEntry(
-        path=str(step.path),
-        client=client,
-        kind=step.kind,
-        existed=original is not None,
-        before=files.digest(original) if original is not None else "",
-        after=files.digest(planned),
-        backup=record.keep(step.path, original) if original is not None else "",
-        ours=step.ours if isinstance(step, FileEdit) else (),
-    )
 
 
 def unreadable(path: Path, error: MalformedConfig) -> InvalidInput:
@@ -181,10 +175,9 @@ def without_ours(
     path: Path, current: bytes, entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take]
 ) -> bytes:
     """Return the file's bytes without our entries."""
-    before = record.original(entry) or b""
-    take = takes[entry.kind]
+    before = files.text_of(path, record.original(entry) or b"")
     try:
-        return take(files.text_of(path, current), files.text_of(path, before), entry.ours).encode()
+        return takes[entry.kind](files.text_of(path, current), before, entry.ours).encode()
     except MalformedConfig as error:
         raise unreadable(path, error) from error
 
@@ -214,33 +207,23 @@ def _undo_entry(entry: ManifestEntry, record: Manifest, takes: Mapping[str, Take
     current = files.read(path)
     if current is None:
         return FileResult(path, "gone")
-    if files.digest(current) == entry.after and (result := _restore(path, entry, record)):
-        return result
-    if entry.kind == OWN and is_ours(path, current):
-        files.remove(path)
-        return FileResult(path, "removed")
+    if files.digest(current) == entry.after:
+        if not entry.existed:
+            return _remove(path)
+        original = record.original(entry)
+        if original is not None and files.digest(original) == entry.before:
+            files.write(path, original)
+            return FileResult(path, "restored")
     if entry.kind == OWN:
-        return FileResult(path, "kept", "it was changed since")
-    rest = without_ours(path, current, entry, record, takes)
-    if not entry.existed and _is_empty(rest.decode()):
-        files.remove(path)
-        return FileResult(path, "removed")
-    if rest == current:
+        return _remove(path) if is_ours(path, current) else FileResult(path, "kept", "it was changed since")
+
+    remaining = without_ours(path, current, entry, record, takes)
+    if not entry.existed and _is_empty(remaining.decode()):
+        return _remove(path)
+    if remaining == current:
         return FileResult(path, "kept", "it contains no entry of cofio")
-    files.write(path, rest)
+    files.write(path, remaining)
     return FileResult(path, "taken out")
-
-
-def _restore(path: Path, entry: ManifestEntry, record: Manifest) -> FileResult | None:
-    """Restore the file as it was before us; return None if its backup is missing."""
-    if not entry.existed:
-        files.remove(path)
-        return FileResult(path, "removed")
-    original = record.original(entry)
-    if original is None or files.digest(original) != entry.before:
-        return None
-    files.write(path, original)
-    return FileResult(path, "restored")
 
 
 def take_out(edits: Sequence[FileEdit], record: Manifest, takes: Mapping[str, Take]) -> list[FileResult]:
@@ -252,14 +235,13 @@ def take_out(edits: Sequence[FileEdit], record: Manifest, takes: Mapping[str, Ta
             continue
         text = files.text_of(edit.path, current)
         try:
-            rest = takes[edit.kind](text, "", edit.ours)
+            remaining = takes[edit.kind](text, "", edit.ours)
         except MalformedConfig:
             continue  # not our format: nothing to remove
-        if rest != text and _is_empty(rest):  # it contained only our entries
-            files.remove(edit.path)
-            results.append(FileResult(edit.path, "removed"))
-        elif rest != text:
-            files.write(edit.path, rest.encode())
+        if remaining != text and _is_empty(remaining):  # it contained only our entries
+            results.append(_remove(edit.path))
+        elif remaining != text:
+            files.write(edit.path, remaining.encode())
             results.append(FileResult(edit.path, "taken out"))
     return results
 
@@ -270,13 +252,17 @@ def removed(copies: Sequence[FileCopy], record: Manifest) -> list[FileResult]:
     for copy in copies:
         current = files.read(copy.path)
         if current is not None and str(copy.path) not in record.entries and _is_of_ours(copy, current):
-            files.remove(copy.path)
-            results.append(FileResult(copy.path, "removed"))
+            results.append(_remove(copy.path))
     for folder in sorted({item.path.parent for item in results}, key=lambda item: len(str(item)), reverse=True):
         with suppress(OSError):  # the folder is not empty
             folder.rmdir()
             folder.parent.rmdir()
     return results
+
+
+def _remove(path: Path) -> FileResult:
+    files.remove(path)
+    return FileResult(path, "removed")
 
 
 def _is_empty(text: str) -> bool:

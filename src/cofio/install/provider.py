@@ -67,15 +67,14 @@ class Choice:
 def known_choice(settings: Settings, provider: str, model: str = "") -> Choice:
     """Return the choice of this provider with the key and model from the settings."""
     is_current = settings.extract_provider.lower() == provider
+    model = model or (settings.extract_model if is_current else "")
     if provider in AGENTS:
-        return Choice(provider=provider, model=model or (settings.extract_model if is_current else ""))
+        return Choice(provider=provider, model=model)
     own = setting.key_setting(provider, settings.extract_url)
     key_fits = is_current or not settings.extract_provider  # the key is not another provider's
     key = (settings.extract_key if key_fits else "") or getattr(settings, own, "")
     key_name = "" if provider == "ollama" else own or "extract_key"
-    return Choice(
-        provider=provider, key=key, model=model or (settings.extract_model if is_current else ""), key_name=key_name
-    )
+    return Choice(provider=provider, key=key, model=model, key_name=key_name)
 
 
 def test_choice(settings: Settings, choice: Choice) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from cofio.hooks import launcher
 from cofio.install.plan import FileCopy
@@ -15,6 +17,14 @@ _ASKS = b"home=${COFIO_HOME:-${HOME:-}/.cofio}\n"  # replaced in installed shims
 def folder_in(home: Path) -> Path:
     """Return the folder of a client's shims."""
     return home / "hooks" / "memory"
+
+
+def hooks_in(folder: Path, events: Mapping[str, tuple[str, int]], argument: str = "") -> dict[str, dict[str, Any]]:
+    """Return a hook for each event, given its shim and timeout. The path is quoted, since a shell runs the command."""
+    return {
+        event: {"command": quote(str(folder / name)) + argument, "timeout": seconds}
+        for event, (name, seconds) in events.items()
+    }
 
 
 def copies(folder: Path, home: Path) -> tuple[FileCopy, ...]:

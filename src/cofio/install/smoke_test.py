@@ -13,11 +13,10 @@ import secrets
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from cofio.client import Client
 from cofio.errors import CofioError, Forbidden
@@ -69,31 +68,8 @@ class TrialSession:
             f"Write the connection to the database of the {self.place} service."
         )
 
-    def fact(self) -> Fact:
-        """Return the memory that exists only in this project."""
-        text = f"The {self.place} service uses the {self.database} database"
-        return Fact(text=text, source=f"{self._client}/doctor", project=self.project)
-
-    def begin(self) -> tuple[str, float]:
-        """Run the hook of a session start, without any text."""
-        return self._run({"source": "startup"}, "SessionStart", "sessionStart")
-
-    def ask(self) -> tuple[str, float]:
-        """Run the hook of a prompt; return its output and the milliseconds that it took."""
-        return self._run({"prompt": self.prompt}, "UserPromptSubmit", "beforeSubmitPrompt")
-
-    def answer(self) -> None:
-        """Run the hook of the end of a turn."""
-        reply = "Noted."
-        self._run({"last_assistant_message": reply, "text": reply}, *_STOPS)
-
-    def end(self) -> None:
-        """Run the hook of the end of a session."""
-        self._run({"reason": "other"}, "SessionEnd", "sessionEnd")
-
-    @property
-    def tells_of_answers(self) -> bool:
-        return any(name in self._commands for name in _STOPS)
+    def has_hook(self, names: tuple[str, ...]) -> bool:
+        return any(name in self._commands for name in names)
 
     def rung(self) -> str:
         """Describe from the log which rung handled the last hook run, and why."""
@@ -105,30 +81,29 @@ class TrialSession:
         rung = runs[-1]["rung"]
         return "; ".join(filter(None, (_RUNGS.get(rung, rung), because)))
 
-    def _run(self, fields: Mapping[str, Any], *names: str) -> tuple[str, float]:
+    def run(self, names: tuple[str, ...], **fields: str) -> tuple[str, float]:
+        """Run the hook of an event; return its output and the milliseconds that it took, 0 if there is no such hook."""
         event = next((name for name in names if name in self._commands), "")
         if not event:
             return "", 0.0
-        around = (f"COFIO_HOOKS={self._name}", "COFIO_AUTOSTART=off")
+        if self._client == "cursor":
+            ids = {"conversation_id": self.session, "generation_id": "1", "cursor_version": "doctor"}
+            common = {**ids, "workspace_roots": [str(self._folder)]}
+        else:
+            turn = {"turn_id": "1", "model": "doctor"} if self._client == "codex" else {"prompt_id": "1"}
+            common = {"session_id": self.session, **turn, "cwd": str(self._folder)}
+        variables = (f"COFIO_HOOKS={self._name}", "COFIO_AUTOSTART=off")
         unset = (part for name in _UNSET for part in ("-u", name))
         began = time.monotonic()
         result = subprocess.run(  # noqa: S603
-            ["env", *unset, *around, "sh", "-c", self._commands[event]],  # noqa: S607
-            input=json.dumps({**self._make_fields(event), **fields}).encode(),
+            ["env", *unset, *variables, "sh", "-c", self._commands[event]],  # noqa: S607
+            input=json.dumps({**common, "hook_event_name": event, **fields}).encode(),
             cwd=self._folder,
             capture_output=True,
             timeout=_PATIENCE,
             check=False,
         )
         return result.stdout.decode("utf-8", "replace"), (time.monotonic() - began) * 1000
-
-    def _make_fields(self, event: str) -> dict[str, Any]:
-        """Return the fields that the client sends with every event."""
-        if self._client == "cursor":
-            ids = {"conversation_id": self.session, "generation_id": "1", "cursor_version": "doctor"}
-            return {**ids, "hook_event_name": event, "workspace_roots": [str(self._folder)]}
-        turn = {"turn_id": "1", "model": "doctor"} if self._client == "codex" else {"prompt_id": "1"}
-        return {"session_id": self.session, **turn, "cwd": str(self._folder), "hook_event_name": event}
 
     def forget_spooled(self) -> None:
         """Delete spooled events of this trial."""
@@ -154,18 +129,20 @@ def test_client(
 
 def _run_trial(client: str, trial: TrialSession, service: Client | None) -> Iterator[Check]:
     if service is None:
-        _, ms = trial.begin()
+        _, ms = trial.run(("SessionStart", "sessionStart"), source="startup")
         if not ms:
             return  # no such hook: reported by the check before
         says = f"Without the service the hook ends after {ms:.0f} ms ({trial.rung()})."
         yield Check(f"{client}, proof", "warning", says, "Repair the service first, then retry.")
         return
-    memory_id = service.add(trial.fact(), by=_BY).memory_id
+    text = f"The {trial.place} service uses the {trial.database} database"
+    fact = Fact(text=text, source=f"{client}/doctor", project=trial.project)
+    memory_id = service.add(fact, by=_BY).memory_id
     try:
-        output, ms = trial.ask()
+        output, ms = trial.run(("UserPromptSubmit", "beforeSubmitPrompt"), prompt=trial.prompt)
         yield _check_recall(client, trial, output, ms)
-        trial.answer()
-        trial.end()  # pending turns are processed now
+        trial.run(_STOPS, last_assistant_message="Noted.", text="Noted.")
+        trial.run(("SessionEnd", "sessionEnd"), reason="other")  # pending turns are processed now
         yield _check_capture(client, trial, service)
     finally:
         trial.forget_spooled()  # first: the service may collect it at any moment
@@ -189,10 +166,9 @@ def _check_capture(client: str, trial: TrialSession, service: Client) -> Check:
     item = _wait_for_item(trial, service)
     if item is None:
         return Check(name, "wrong", "The turn was not captured.", "See hooks.log and service.log in the home.")
-    if not trial.tells_of_answers:
-        return Check(
-            name, "wrong", "No hook is installed for the end of a turn.", f"`cofio install {client}` installs it."
-        )
+    if not trial.has_hook(_STOPS):
+        says = "No hook is installed for the end of a turn."
+        return Check(name, "wrong", says, f"`cofio install {client}` installs it.")
     if item.state == "stored":
         return Check(name, "ok", "the turn was captured and stored")
     if item.reason == NOTHING_FOUND:
@@ -200,9 +176,8 @@ def _check_capture(client: str, trial: TrialSession, service: Client) -> Check:
     if item.state == "pending":
         return Check(name, "warning", f"The turn was captured and is pending: {item.reason or 'for the model'}.")
     if item.state == "parked":
-        return Check(
-            name, "wrong", f"The turn was captured and parked: {item.reason}.", "`cofio inbox --state parked` lists it."
-        )
+        says = f"The turn was captured and parked: {item.reason}."
+        return Check(name, "wrong", says, "`cofio inbox --state parked` lists it.")
     return Check(name, "wrong", f"The turn was captured, but nothing was stored: {item.reason}.", "See service.log.")
 
 
@@ -219,16 +194,13 @@ def _wait_for_item(trial: TrialSession, service: Client) -> Item | None:
     return latest
 
 
-# ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def sweep(service: Client) -> None:
     """Erase the traces of earlier proofs that were killed or whose events arrived late."""
     long_ago = to_utc_iso(datetime.now(UTC) - _OVER)
     erase(service, lambda item: _read_session(item).startswith(_SESSION) and item.received_at < long_ago)
 
 
-def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] | frozenset[str] = frozenset()) -> None:
+def erase(service: Client, is_meant: Callable[[Item], bool], projects: Iterable[str] = ()) -> None:
     """Erase the text of these items of the inbox, and all memories of their projects or of the given ones.
 
     A purge also removes a memory's text from pending captures: so the prompt is added as a memory and purged. Answers
@@ -238,25 +210,23 @@ def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] 
         items = [item for item in service.items(limit=_LOOKED_AT) if is_meant(item)]
         exchanges = [item.exchange for item in items if item.exchange]
         for exchange in exchanges:
-            for text in (
-                message.text for message in exchange.messages if message.role == "user" and message.text.strip()
-            ):
-                fact = Fact(text=text, source=f"{exchange.client}/doctor", project=exchange.project)
-                _purge(service, service.add(fact, dedup=False, by=_BY).memory_id)
-        for project_name in projects | {exchange.project for exchange in exchanges}:
-            for memory in (
-                service.list(project=project_name, include_archived=True, limit=50).memories if project_name else ()
-            ):
+            for message in exchange.messages:
+                if message.role == "user" and message.text.strip():
+                    fact = Fact(text=message.text, source=f"{exchange.client}/doctor", project=exchange.project)
+                    _purge(service, service.add(fact, dedup=False, by=_BY).memory_id)
+        for project_name in {*projects, *(exchange.project for exchange in exchanges)} - {""}:
+            for memory in service.list(project=project_name, include_archived=True, limit=50).memories:
                 _purge(service, memory.id)
 
 
 def _purge(service: Client, memory_id: int) -> None:
     """Purge a memory of the doctor. Team memories are made private first, since a member may not purge them."""
+    why = "test memory of cofio doctor"
     try:
-        service.purge(memory_id, by=_BY, why="test memory of cofio doctor")
+        service.purge(memory_id, by=_BY, why=why)
     except Forbidden:
         service.update(memory_id, visibility="private", by=_BY)
-        service.purge(memory_id, by=_BY, why="test memory of cofio doctor")
+        service.purge(memory_id, by=_BY, why=why)
 
 
 def _read_session(item: Item) -> str:

@@ -87,24 +87,19 @@ def split_statements(text: str) -> list[Statement]:
     for line in io.StringIO(text.removeprefix("\ufeff"), newline="\n"):
         source += line
         try:
-            values = tomllib.loads(source)
+            values: Any = tomllib.loads(source)
         except tomllib.TOMLDecodeError:
             continue
-        statements.append(_parse_statement(source, values))
+        if not source.lstrip().startswith("["):
+            statements.append(Statement(source, "pair" if values else "none", tuple(values)))
+        else:
+            path: list[str] = []
+            while isinstance(values, dict) and values:
+                [(step, values)] = values.items()
+                path.append(step)
+            statements.append(Statement(source, "header", tuple(path)))
         source = ""
     return statements
-
-
-def _parse_statement(source: str, values: Any) -> Statement:
-    if not values:
-        return Statement(source)
-    if not source.lstrip().startswith("["):
-        return Statement(source, "pair", tuple(values))
-    path: list[str] = []
-    while isinstance(values, dict) and values:
-        [(step, values)] = values.items()
-        path.append(step)
-    return Statement(source, "header", tuple(path))
 
 
 def _find_pair(statements: list[Statement], path: Path) -> slice | None:

@@ -56,7 +56,13 @@ def make(
         hint = f"Set EXTRACT_PROVIDER to one of: {', '.join(MODELS)}; with none, extraction by a model is off."
         raise Misconfigured(f"Unknown provider {provider.strip()!r}.", hint)
     model, key, url = model.strip() or MODELS[name], key.strip(), url.strip()
-    retry = retry or _retry_policy(timeout)
+    if retry is None:
+        from cofio.providers.http import RetryPolicy
+
+        if not 0.0 < timeout <= LONGEST:
+            hint = f"Give seconds, more than 0 and at most {LONGEST:g}."
+            raise Misconfigured(f"extract_timeout is {timeout:g}.", hint)
+        retry = RetryPolicy(timeout=timeout)
     if name in AGENTS:
         from cofio.providers.llms.agent_cli import ClaudeCLI, CodexCLI
 
@@ -73,11 +79,3 @@ def make(
     from cofio.providers.llms.ollama import OLLAMA, OllamaLLM
 
     return OllamaLLM(model, url=ollama_url.strip() or url or OLLAMA, key=key, retry=retry)
-
-
-def _retry_policy(timeout: float) -> RetryPolicy:
-    from cofio.providers.http import RetryPolicy
-
-    if not 0.0 < timeout <= LONGEST:
-        raise Misconfigured(f"extract_timeout is {timeout:g}.", f"Give seconds, more than 0 and at most {LONGEST:g}.")
-    return RetryPolicy(timeout=timeout)

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 from cofio.errors import CofioError, Misconfigured, NoReply, RefusedError, TooLarge, Unavailable
 from cofio.models.exchange import OWN_REQUEST
 from cofio.ports import Completion, Health, Profile
-from cofio.providers.llms.base import anthropic_usage, replace_surrogates, token_usage, value_at
+from cofio.providers.llms.base import anthropic_usage, check_model, replace_surrogates, token_usage, value_at
 from cofio.text import lazy_re
 
 _HEALTH_TIMEOUT = 10.0  # seconds for a login check
@@ -76,17 +76,14 @@ class AgentCLI(ABC):
     program: ClassVar[str]
     product: ClassVar[str]
     login: ClassVar[str]  # how a person logs in
+    status_arguments: ClassVar[Sequence[str]]  # arguments that show the login
     tested: ClassVar[str]  # the version that the arguments were tested with
     context: ClassVar[int]
 
     def __init__(
         self, model: str, *, environ: Mapping[str, str], timeout: float = 60.0, options: Sequence[str] = ()
     ) -> None:
-        if not model or not model.isprintable() or model.startswith("-"):
-            raise Misconfigured(
-                f"{model!r} is not the name of a model.", "Set EXTRACT_MODEL to a model name of the provider."
-            )
-        self.model = model
+        self.model = check_model(model, is_argument=True)
         self._environ = {**environ, "COFIO_HOOKS": "off"}
         self._timeout = timeout
         self._options = tuple(options)
@@ -109,7 +106,9 @@ class AgentCLI(ABC):
             work = Path(folder, "work")
             work.mkdir()
             arguments = [*self._build_arguments(Path(folder), replace_surrogates(system), schema), *self._options]
-            return self._parse_reply(self._run(arguments, work, _wrap_prompt(replace_surrogates(user)), self._timeout))
+            text = replace_surrogates(user).replace(f"</{OWN_REQUEST}", f"< /{OWN_REQUEST}")
+            prompt = f"<{OWN_REQUEST}>\n{text}\n</{OWN_REQUEST}>"  # capture rejects this tag
+            return self._parse_reply(self._run(arguments, work, prompt, self._timeout))
 
     def stop(self) -> None:
         """Kill the running children and start no more, so that the service can stop without waiting for them."""
@@ -121,7 +120,7 @@ class AgentCLI(ABC):
         """Return whether the program is installed and logged in; no model is called."""
         try:
             with tempfile.TemporaryDirectory(prefix="cofio-", ignore_cleanup_errors=True) as folder:
-                result = self._run(self._build_status_arguments(), Path(folder), "", _HEALTH_TIMEOUT)
+                result = self._run(self.status_arguments, Path(folder), "", _HEALTH_TIMEOUT)
         except CofioError as error:
             return Health(healthy=False, problem=str(error))
         return Health(True) if self._is_logged_in(result) else Health(False, str(self._build_logged_out()))
@@ -137,10 +136,6 @@ class AgentCLI(ABC):
         """Return the reply of the child."""
 
     @abstractmethod
-    def _build_status_arguments(self) -> list[str]:
-        """Return the arguments that show the login."""
-
-    @abstractmethod
     def _is_logged_in(self, result: ChildResult) -> bool: ...
 
     # ── the child ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,7 +146,19 @@ class AgentCLI(ABC):
         if path is None:
             hint = f"Install {self.product}, or start the service where `{self.program}` is on the PATH."
             raise Misconfigured(f"{self.product} is not installed: there is no `{self.program}` on the PATH.", hint)
-        with self._start([path, *arguments], folder) as child:
+        with self._starting:
+            if self._stopping:
+                raise Unavailable(f"{self.product} is not called: the service is stopping.", _LATER)
+            try:
+                child = subprocess.Popen(  # noqa: S603
+                    [path, *arguments], cwd=folder, env=self._environ, start_new_session=True,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                )  # fmt: skip
+            except OSError as error:
+                message = f"{path} cannot be started: {error.strerror}."
+                raise Misconfigured(message, f"Reinstall {self.product}.") from error
+            self._children.add(child.pid)
+        with child:
             try:
                 out, err = child.communicate(text.encode(), timeout)
             except subprocess.TimeoutExpired as error:
@@ -163,21 +170,6 @@ class AgentCLI(ABC):
         if self._stopping and child.returncode < 0:
             raise NoReply(f"{self.product} was stopped with the service.", _LATER)
         return ChildResult(child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
-
-    def _start(self, command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
-        with self._starting:
-            if self._stopping:
-                raise Unavailable(f"{self.product} is not called: the service is stopping.", _LATER)
-            try:
-                child = subprocess.Popen(  # noqa: S603
-                    command, cwd=folder, env=self._environ, start_new_session=True,
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                )  # fmt: skip
-            except OSError as error:
-                message = f"{command[0]} cannot be started: {error.strerror}."
-                raise Misconfigured(message, f"Reinstall {self.product}.") from error
-            self._children.add(child.pid)
-        return child
 
     # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -196,8 +188,7 @@ class AgentCLI(ABC):
             return Misconfigured(message, f"Update {self.product}; {self.tested} is known to work.")
         if 400 <= status < 500 and status not in (408, 409, 425):
             return Misconfigured(message, f"Set EXTRACT_MODEL to a model that {self.product} offers you.")
-        kind = NoReply if result.code < 0 else Unavailable  # a killed call may have been answered
-        return kind(message, _LATER)
+        return (NoReply if result.code < 0 else Unavailable)(message, _LATER)  # a killed call may have been answered
 
     def _build_logged_out(self, detail: str = "") -> Misconfigured:
         return Misconfigured(f"{self.product} is not logged in{f': {detail}' if detail else '.'}", f"Run {self.login}.")
@@ -210,6 +201,7 @@ class ClaudeCLI(AgentCLI):
     program = "claude"
     product = "Claude Code"
     login = "`claude` and type /login"
+    status_arguments = ("auth", "status", "--json")
     tested = "2.1.325"
     context = 200_000
 
@@ -236,9 +228,6 @@ class ClaudeCLI(AgentCLI):
         usage = anthropic_usage(value_at(reply, "usage"))
         return Completion(text.strip(), stopped == "max_tokens", usage)
 
-    def _build_status_arguments(self) -> list[str]:
-        return ["auth", "status", "--json"]
-
     def _is_logged_in(self, result: ChildResult) -> bool:
         try:
             return value_at(json.loads(result.out), "loggedIn") is True
@@ -258,6 +247,7 @@ class CodexCLI(AgentCLI):
     program = "codex"
     product = "Codex"
     login = "`codex login`"
+    status_arguments = ("login", "status")
     tested = "0.166.0"
     context = 272_000
 
@@ -317,13 +307,5 @@ class CodexCLI(AgentCLI):
             raise self._map_failure(result, problem, int(status[1]) if status else 0)
         return Completion(text.strip(), usage=usage)
 
-    def _build_status_arguments(self) -> list[str]:
-        return ["login", "status"]
-
     def _is_logged_in(self, result: ChildResult) -> bool:
         return result.code == 0
-
-
-def _wrap_prompt(text: str) -> str:
-    """Return the prompt in the tag that capture rejects; closing tags inside it are escaped."""
-    return f"<{OWN_REQUEST}>\n{text.replace(f'</{OWN_REQUEST}', f'< /{OWN_REQUEST}')}\n</{OWN_REQUEST}>"

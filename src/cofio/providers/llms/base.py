@@ -64,11 +64,7 @@ class RemoteLLM(ABC):
     def __init__(
         self, model: str, provider: Provider, hints: ErrorHints, *, reconciles: bool, without: Iterable[str] = ()
     ) -> None:
-        if not model or not model.isprintable():
-            raise Misconfigured(
-                f"{model!r} is not the name of a model.", "Set EXTRACT_MODEL to a model name of the provider."
-            )
-        self.model = model
+        self.model = check_model(model)
         self._provider = provider
         self._hints = hints
         self._reconciles = reconciles
@@ -94,7 +90,11 @@ class RemoteLLM(ABC):
         request = self._build_request(replace_surrogates(system), replace_surrogates(user))
         without = self._without
         while True:
-            body, included = _add_optional_params(request, self._list_optional_params(schema), without)
+            body, included = dict(request), []
+            for param in self._list_optional_params(schema):
+                if param.name not in without and not param.part.keys() & body.keys():
+                    body.update(param.part)
+                    included.append(param)
             try:
                 reply = self._provider.request(self.path, body)
             except Rejection as rejection:
@@ -144,16 +144,18 @@ class RemoteLLM(ABC):
         if plain := self._map_plain_failure(rejection):
             return plain
         if status == 404 or rejection.matches(_NO_MODEL):
-            return self._build_not_found(rejection)
+            if "model" in f"{rejection.code} {rejection.text}".lower():
+                return self._build_no_model(message)
+            hint = f"{self._hints.address} {self._hints.model}"
+            return Misconfigured(f"Nothing answers for {self.model} at {self.base_url}: {message}", hint)
         if status in (401, 403):
             return Misconfigured(f"The key is refused: {message}", self._hints.key)
         if status >= 500 or status in _MAY_PASS:
             return Unavailable(message, self._hints.later)
         if status < 400:
             return Misconfigured(f"{message} Redirects are not followed.", self._hints.address)
-        return Misconfigured(
-            message, f"The provider does not accept such requests for {self.model}. {self._hints.model}"
-        )
+        hint = f"The provider does not accept such requests for {self.model}. {self._hints.model}"
+        return Misconfigured(message, hint)
 
     def _map_plain_failure(self, rejection: Rejection) -> CofioError | None:
         """Return the error for a failure that does not depend on the form of the request, if it is one."""
@@ -161,22 +163,12 @@ class RemoteLLM(ABC):
         if rejection.status == 402 or rejection.matches(UNPAID):
             return Unavailable(message, f"The account at {self._provider.name} has no credit left: top it up.")
         if rejection.status == 413 or rejection.matches(_TOO_LONG):
-            self._learn_context(rejection)
+            if match := _CONTEXT_SIZE.search(rejection.text):  # the next text shall fit
+                self._context = min(self._context, max(1, int(match[1])))
             return TooLarge(message, f"{self.model} has a context of about {self._context:,} tokens: send less.")
         if rejection.matches(_FILTERED):
             return self._build_refusal(message)
         return None
-
-    def _learn_context(self, rejection: Rejection) -> None:
-        """Lower the context size to the one that the server reports, so that the next text fits."""
-        if match := _CONTEXT_SIZE.search(rejection.text):
-            self._context = min(self._context, max(1, int(match[1])))
-
-    def _build_not_found(self, rejection: Rejection) -> Misconfigured:
-        if "model" in f"{rejection.code} {rejection.text}".lower():
-            return self._build_no_model(rejection.message)
-        message = f"Nothing answers for {self.model} at {self.base_url}: {rejection.message}"
-        return Misconfigured(message, f"{self._hints.address} {self._hints.model}")
 
     def _build_no_model(self, detail: str) -> Misconfigured:
         return Misconfigured(f"{self._provider.name} has no model {self.model}: {detail}", self._hints.model)
@@ -198,17 +190,18 @@ class RemoteLLM(ABC):
         return str(self._build_no_model(f"it has {listed or 'none'}."))
 
     def _remember(self, without: frozenset[str]) -> None:
+        says = "%s does not accept the parameter %s with %s; it is omitted from now on"
         for name in sorted(without - self._without):
-            _log.warning(
-                "%s does not accept the parameter %s with %s; it is omitted from now on",
-                self._provider.name,
-                name,
-                self.model,
-            )
+            _log.warning(says, self._provider.name, name, self.model)
         self._without |= without
 
 
-# ── reading replies ───────────────────────────────────────────────────────────────────────────────────────────────────
+def check_model(model: str, *, is_argument: bool = False) -> str:
+    """Return the name of the model. Raise Misconfigured if it cannot be one, or would be read as an option."""
+    if not model or not model.isprintable() or (is_argument and model.startswith("-")):
+        hint = "Set EXTRACT_MODEL to a model name of the provider."
+        raise Misconfigured(f"{model!r} is not the name of a model.", hint)
+    return model
 
 
 def value_at(value: Any, *path: str | int) -> Any:
@@ -249,17 +242,6 @@ def without_thinking(text: str) -> str:
         return text
     before, closed, after = text.partition("</think>")  # opened by the server's template
     return (after if closed else before).strip()
-
-
-def _add_optional_params(
-    request: Mapping[str, Any], params: Sequence[OptionalParam], without: frozenset[str]
-) -> tuple[dict[str, Any], list[OptionalParam]]:
-    body, included = dict(request), []
-    for param in params:
-        if param.name not in without and not param.part.keys() & body.keys():
-            body.update(param.part)
-            included.append(param)
-    return body, included
 
 
 def _names_param(rejection: Rejection, param: OptionalParam) -> bool:

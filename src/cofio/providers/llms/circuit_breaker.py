@@ -42,15 +42,18 @@ class CircuitBreaker(Wrapper):
             if remaining > 0 and isinstance(self._error, Misconfigured):
                 raise Misconfigured(self._error.message, self._error.hint)  # new: threads add tracebacks
             if remaining > 0 and self._error:
-                raise Unavailable(
-                    self._error.message, f"{self.provider_name} is not called for another {remaining:.0f} seconds."
-                )
+                hint = f"{self.provider_name} is not called for another {remaining:.0f} seconds."
+                raise Unavailable(self._error.message, hint)
         try:
             reply = self._llm.complete(system, user, schema=schema)
         except BudgetSpent:  # unrelated to the provider
             raise
         except Unavailable as error:
-            self._rest(error)
+            with self._lock:
+                if self._clock() >= self._until:  # else it is open already: several calls ran at once
+                    self._until = self._clock() + min(_FIRST * 2.0**self._rests, _LONGEST)
+                    self._rests += 1
+                    self._error = Unavailable(error.message, error.hint)
             raise
         except Misconfigured as error:
             with self._lock:
@@ -60,11 +63,3 @@ class CircuitBreaker(Wrapper):
         with self._lock:
             self._rests, self._until, self._error = 0, 0.0, None
         return reply
-
-    def _rest(self, error: Unavailable) -> None:
-        with self._lock:
-            if self._clock() < self._until:
-                return  # already open: several calls ran at once
-            self._until = self._clock() + min(_FIRST * 2.0**self._rests, _LONGEST)
-            self._rests += 1
-            self._error = Unavailable(error.message, error.hint)

@@ -76,17 +76,15 @@ class MeteredLLM(Wrapper):
             tokens = (reply.usage.input_tokens, reply.usage.output_tokens)
             if outcome != "failed" and not any(tokens):
                 tokens = (characters // LETTERS, len(reply.text) // LETTERS)
-            self._finish(call, outcome, self._clock() - began, self._kept(reply.text), tokens)
-
-    def _finish(self, call: int, outcome: Outcome, seconds: float, reply: str, tokens: tuple[int, int]) -> None:
-        try:
-            self._calls.finish(call, outcome, seconds=seconds, reply=reply, tokens=tokens)
-        except StoreError as error:  # the reply is kept, with the estimated tokens
-            _log.warning("could not record the end of language model call %d: %s", call, error)
-        finally:
-            with self._ended:
-                self._running.discard(call)
-                self._ended.notify_all()
+            seconds = self._clock() - began
+            try:
+                self._calls.finish(call, outcome, seconds=seconds, reply=self._kept(reply.text), tokens=tokens)
+            except StoreError as error:  # the reply is kept, with the estimated tokens
+                _log.warning("could not record the end of language model call %d: %s", call, error)
+            finally:
+                with self._ended:
+                    self._running.discard(call)
+                    self._ended.notify_all()
 
     def _kept(self, text: str) -> str:
         return self._redact(text) if self._redact else ""

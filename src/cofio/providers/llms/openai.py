@@ -52,7 +52,19 @@ class OpenAILLM(RemoteLLM):
         if not key and not self._compatible:
             hint = "Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY), or EXTRACT_URL to a compatible server that needs none."
             raise Misconfigured("OpenAI needs a key, and OPENAI_API_KEY is not set.", hint)
-        hints = _build_hints(host, url) if self._compatible else _FOR_OPENAI
+        hints = ErrorHints(
+            key="Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
+            model="Set EXTRACT_MODEL to a model that OpenAI has today and that this key may use.",
+            address="Check EXTRACT_URL: leave it empty for OpenAI.",
+            later="Try again later; without a model, only patterns find facts.",
+        )
+        if self._compatible:
+            hints = ErrorHints(
+                key=f"Set COFIO_EXTRACT_KEY to a key that {host} accepts.",
+                model=f"Set EXTRACT_MODEL to a model that {host} serves.",
+                address=f"Check EXTRACT_URL, {url} (usually it ends in /v1).",
+                later=f"Check that the server at EXTRACT_URL, {url}, runs.",
+            )
         provider = Provider(host if self._compatible else "OpenAI", url, key, retry, hints.later, {})
         super().__init__(model, provider, hints, reconciles=reconciles)
 
@@ -83,7 +95,10 @@ class OpenAILLM(RemoteLLM):
             raise self._build_malformed(reply)
         if message.get("refusal") or stopped == "content_filter":
             raise self._build_refusal(str(message.get("refusal") or ""))
-        text = _join_text(message.get("content"))
+        content = message.get("content")
+        if isinstance(content, list):  # some servers split the text into parts
+            content = "".join(str(value_at(part, "text") or "") for part in content)
+        text = content if isinstance(content, str) else ""
         usage = value_at(reply, "usage")
         cached = value_at(usage, "prompt_tokens_details", "cached_tokens")
         tokens = token_usage(value_at(usage, "prompt_tokens"), value_at(usage, "completion_tokens"), cached)
@@ -106,27 +121,3 @@ def is_openai(url: str) -> bool:
     """Return whether the URL is OpenAI's own."""
     parts = urlsplit(url)
     return parts.scheme == "https" and f".{parts.hostname}".endswith(".api.openai.com")
-
-
-_FOR_OPENAI = ErrorHints(
-    key="Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
-    model="Set EXTRACT_MODEL to a model that OpenAI has today and that this key may use.",
-    address="Check EXTRACT_URL: leave it empty for OpenAI.",
-    later="Try again later; without a model, only patterns find facts.",
-)
-
-
-def _build_hints(host: str, url: str) -> ErrorHints:
-    return ErrorHints(
-        key=f"Set COFIO_EXTRACT_KEY to a key that {host} accepts.",
-        model=f"Set EXTRACT_MODEL to a model that {host} serves.",
-        address=f"Check EXTRACT_URL, {url} (usually it ends in /v1).",
-        later=f"Check that the server at EXTRACT_URL, {url}, runs.",
-    )
-
-
-def _join_text(content: Any) -> str:
-    """Return the text of a message, which some servers split into parts."""
-    if isinstance(content, list):
-        return "".join(str(value_at(part, "text") or "") for part in content)
-    return content if isinstance(content, str) else ""

@@ -74,8 +74,9 @@ class SchemaProbe(Wrapper):
             return
         self._is_looked_up = True
         self._not_before, self._pause = self._clock() + self._pause, min(2 * self._pause, _LONGEST)
+        question = json.dumps([prompts.read("reconcile"), _question(), self._schema])
         try:
-            name = f"{self.model} {self._digest()} {_question_digest(self._schema)}"
+            name = f"{self.model} {self._digest()} {hashlib.sha256(question.encode()).hexdigest()[:12]}"
             follows = _read(self._folder).get(name)
             if follows is None and ask:
                 follows = self._follows()
@@ -113,11 +114,6 @@ def is_right(text: str) -> bool:
 
 def _question() -> str:
     return f"{prompts.block('memories', [_MEMORY])}\n\n{prompts.block('facts', _FACTS)}\n\nDecide about: f1, f2"
-
-
-def _question_digest(schema: Mapping[str, Any]) -> str:
-    question = json.dumps([prompts.read("reconcile"), _question(), schema])
-    return hashlib.sha256(question.encode()).hexdigest()[:12]
 
 
 def _read(folder: Path | None) -> dict[str, Any]:
