@@ -229,11 +229,11 @@ def test_revoked_key_is_reported(at: Machine) -> None:
     with Client(at.env["COFIO_URL"], "the service's key") as owner:
         owner.revoke_key(1)
     text = problem_text(at, "service", env=theirs)
-    assert "ours is wrong. The API key (theirs) was revoked on" in text
+    assert "the configured one is wrong. The API key (theirs) was revoked on" in text
 
 
 def test_wrong_key_is_distinguished_from_an_unavailable_service(at: Machine) -> None:
-    assert "ours is wrong" in problem_text(at, "service", env={"COFIO_API_KEY": "another"})
+    assert "the configured one is wrong" in problem_text(at, "service", env={"COFIO_API_KEY": "another"})
 
 
 def test_missing_hooks_are_named(at: Machine) -> None:

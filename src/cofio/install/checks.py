@@ -86,9 +86,6 @@ def switch(hooks: str) -> Iterator[Check]:
         yield Check("hooks", "wrong", says, "Run `unset COFIO_HOOKS`, unless this is intended.")
 
 
-# ── the service ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def service(settings: Settings, state: Mapping[str, Any]) -> Check:
     """Check that the service answers, accepts the key, and has this version."""
     if not state["answering"]:
@@ -239,9 +236,6 @@ def _fetch_items(client: ServiceProbe, state: CaptureState) -> Sequence[Item]:
         return ()
 
 
-# ── the clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def check_client(client: str, settings: Settings, record: Manifest) -> Iterator[Check]:
     """Yield the checks of a client's hooks."""
     try:
@@ -261,7 +255,6 @@ def commands(client: str, settings: Settings) -> dict[str, str]:
 
 
 def _find_installed(client: str, settings: Settings) -> dict[str, list[str]]:
-    """Return our commands in a client's settings, by event."""
     path = _find_hooks_path(client, settings)
     with _reading(path):
         text = merge.text_or_empty_object(files.read_text(path))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -28,13 +29,8 @@ EVENTS: Mapping[str, tuple[str, int]] = {
     "PreCompact": ("memory-flush", 10),
     "SessionEnd": ("memory-commit", 2),
 }
-LABELS: Mapping[str, str] = {
-    "SessionStart": "session_start",
-    "UserPromptSubmit": "user_prompt_submit",
-    "Stop": "stop",
-    "PreCompact": "pre_compact",
-    "SessionEnd": "session_end",
-}
+#: Codex's own names of the events in keys and hashes: in snake case.
+LABELS: Mapping[str, str] = {event: re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower() for event in EVENTS}
 _UNMATCHED = ("UserPromptSubmit", "Stop")  # Codex has no matchers for these
 SERVER = ("mcp_servers", "cofio")
 STATE = ("hooks", "state")
@@ -127,9 +123,6 @@ def is_off(values: Mapping[str, Any]) -> bool:
     return isinstance(features, dict) and features.get("hooks") is False
 
 
-# ── trust ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def trusted_hash(event: str, hook: Mapping[str, Any], matcher: Any = None) -> str:
     """Return the hash that Codex stores when a user approves this hook."""
     timeout = hook.get("timeout")
@@ -205,9 +198,6 @@ def _read_state(values: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     state = hooks.get("state") if isinstance(hooks, dict) else None
     entries = state if isinstance(state, dict) else {}
     return {name: about for name, about in entries.items() if isinstance(about, dict)}
-
-
-# ── config.toml ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _make_wrapper(settings: Settings, values: Mapping[str, Any]) -> FileCopy:

@@ -62,7 +62,6 @@ def check_in_process(settings: Settings, service: ServiceProbe, *, clients: bool
 
 
 def _check_clients(settings: Settings, service: Client | None, *, proving: bool) -> Iterator[Check]:
-    """Yield the checks of each client; run its hooks too if `proving`."""
     record = Manifest.load(settings.home)
     clients = [name for name in paths.CLIENTS if name in {*paths.installed_clients(settings), *record.clients()}]
     if not clients:

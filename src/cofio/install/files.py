@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from cofio.errors import InvalidInput, StoreError
+from cofio.hooks.atomic_write import write_atomic
 
 
 def read(path: Path) -> bytes | None:
@@ -42,25 +42,13 @@ def write(path: Path, content: bytes, *, mode: int | None = None) -> None:
     """Write the bytes atomically. Links are kept; a file keeps its permissions unless `mode` is given."""
     target = Path(os.path.realpath(path))
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            new_file = Path(name)
-            if target.exists():  # keep its permissions and, as far as allowed, its owner
-                current = target.stat()
-                new_file.chmod(current.st_mode & 0o7777 if mode is None else mode)
-                with suppress(PermissionError):
-                    os.chown(new_file, current.st_uid, current.st_gid)
-            else:
-                new_file.chmod(0o600 if mode is None else mode)
-            new_file.replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        current = target.stat() if target.exists() else None
+        if mode is None:
+            mode = current.st_mode & 0o7777 if current else 0o600
+        write_atomic(target, content, mode=mode, sync=True)
+        if current:
+            with suppress(PermissionError):
+                os.chown(target, current.st_uid, current.st_gid)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}.", "Check the folder's permissions.") from error
 
@@ -72,9 +60,4 @@ def remove(path: Path) -> None:
 
 def missing_folders(path: Path) -> list[Path]:
     """Return the missing folders above a file, the outermost first."""
-    folders = []
-    folder = Path(os.path.realpath(path)).parent
-    while not folder.exists():
-        folders.append(folder)
-        folder = folder.parent
-    return folders[::-1]
+    return [folder for folder in reversed(Path(os.path.realpath(path)).parents) if not folder.exists()]

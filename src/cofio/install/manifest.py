@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -89,21 +90,14 @@ class Manifest:
         if entry.backup and entry.backup not in {other.backup for other in self.entries.values()}:
             (self.home / BACKUPS / entry.backup).unlink(missing_ok=True)
 
-    def leave_folders(self) -> list[str]:
+    def leave_folders(self) -> None:
         """Delete the folders that we created and that are empty; others are kept."""
-        removed = []
         for name in sorted(self.folders, key=len, reverse=True):
-            try:
-                Path(name).rmdir()
-            except FileNotFoundError:
-                self.folders.remove(name)
-            except OSError:  # the folder is not empty
-                continue
-            else:
-                removed.append(name)
+            with suppress(OSError):  # the folder is not empty
+                if Path(name).exists():
+                    Path(name).rmdir()
                 self.folders.remove(name)
         self._save()
-        return removed
 
     def _save(self) -> None:
         if not self.entries:

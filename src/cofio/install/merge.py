@@ -114,11 +114,7 @@ def put_member(text: str, path: Path, value: Mapping[str, Any]) -> str:
 
 
 def take_member(text: str, path: Path, before: str) -> str:
-    """Return the text without the value at the path, and without parents that become empty and were not there before
-    us.
-
-    If there was a value before us, it is restored instead.
-    """
+    """Return the text without the value at the path and parents that we added, or with the value from before us."""
     if jsonc.parse(text).at(path) is None:
         return text
     if previous := jsonc.parse(text_or_empty_object(before)).at(path):
@@ -134,7 +130,6 @@ def take_server(text: str, before: str, _ours: Collection[str]) -> str:
 
 
 def _list_hooks(text: str, grouped: bool) -> Iterator[tuple[Path, str]]:
-    """Yield every hook in the file as its path and command."""
     root = jsonc.loads(text)
     if not isinstance(root, dict):
         raise MalformedConfig("the file is not an object")
@@ -159,7 +154,7 @@ def _read_command(hook: Any) -> str:
 
 
 def _drop_ours(text: str, ours: Collection[str], grouped: bool, spared: Collection[str] = ()) -> str:
-    for path, command in reversed([*_list_hooks(text, grouped)]):
+    for path, command in reversed(list(_list_hooks(text, grouped))):
         if is_wrapped(command, ours) and path[1] not in spared:
             text = _drop(text, path, grouped)
     return text

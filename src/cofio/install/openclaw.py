@@ -80,7 +80,6 @@ def _make_config(settings: Settings) -> dict[str, Any]:
 
 
 def _list_copies(source: Path, patterns: Iterable[str], folder: Path) -> Iterator[FileCopy]:
-    """Yield the files below the source, with their targets below the folder."""
     for pattern in patterns:
         for path in sorted(source.glob(pattern)):
             if path.is_file():

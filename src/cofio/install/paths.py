@@ -11,21 +11,15 @@ from typing import Any
 
 from cofio.settings import Settings
 
-CLIENTS = ("claude-code", "codex", "openclaw", "cursor")
 #: Display names of the clients.
-CALLED: Mapping[str, str] = {
-    "claude-code": "Claude Code",
-    "codex": "Codex",
-    "openclaw": "OpenClaw",
-    "cursor": "Cursor",
-}
-_PROGRAMS = {"claude-code": "claude", "codex": "codex", "openclaw": "openclaw", "cursor": "cursor"}
+CALLED: Mapping[str, str] = {"claude-code": "Claude Code", "codex": "Codex", "openclaw": "OpenClaw", "cursor": "Cursor"}
+CLIENTS = tuple(CALLED)
 
 
 def home_of(client: str, settings: Settings) -> Path:
     """Return a client's configuration folder, existing or not."""
-    short = "claude" if client == "claude-code" else client
-    name, usual = f"{short}_home", f"~/.{short}"
+    program = client.removesuffix("-code")
+    name, usual = f"{program}_home", f"~/.{program}"
     path = Path(getattr(settings, name) or usual).expanduser().absolute()
     return path / ".openclaw" if settings.origins.get(name) == "OPENCLAW_HOME" else path
 
@@ -44,7 +38,9 @@ def openclaw_config(settings: Settings) -> Path:
 
 def installed_clients(settings: Settings) -> list[str]:
     """Return the installed clients: those whose folder or program exists."""
-    return [client for client in CLIENTS if home_of(client, settings).is_dir() or shutil.which(_PROGRAMS[client])]
+    return [
+        client for client in CLIENTS if home_of(client, settings).is_dir() or shutil.which(client.removesuffix("-code"))
+    ]
 
 
 def launcher(settings: Settings) -> Path:

@@ -266,5 +266,4 @@ def _remove(path: Path) -> FileResult:
 
 
 def _is_empty(text: str) -> bool:
-    """Return whether a configuration file has no content."""
     return not text.strip("\ufeff{} \t\r\n")

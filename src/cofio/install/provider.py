@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cofio import settings as setting
@@ -24,19 +24,9 @@ AGENTS: Mapping[str, str] = {
     "claude-cli": "Claude Code (your login, no key; each processed turn counts against your plan's limits)",
     "codex-cli": "Codex (your login, no key; each processed turn counts against your plan's limits)",
 }
-CALLED: Mapping[str, str] = {
-    "anthropic": "Anthropic",
-    "openai": "OpenAI",
-    "ollama": "Ollama",
-    "claude-cli": "Claude Code",
-    "codex-cli": "Codex",
-}
+CALLED: Mapping[str, str] = {name: label.partition(" (")[0] for name, label in {**CHOICES, **AGENTS}.items()}
 _CLIENTS = {"claude-cli": "claude-code", "codex-cli": "codex"}
-_VARIABLES = {
-    "anthropic_key": "ANTHROPIC_API_KEY",
-    "openai_key": "OPENAI_API_KEY",
-    "extract_key": "COFIO_EXTRACT_KEY",
-}
+_VARIABLES = {"anthropic_key": "ANTHROPIC_API_KEY", "openai_key": "OPENAI_API_KEY", "extract_key": "COFIO_EXTRACT_KEY"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +34,9 @@ class Choice:
     """A provider ("" for none) with its key and model; `model` "" is the provider's default."""
 
     provider: str
-    key: str = ""
+    key: str = field(default="", repr=False)
     model: str = ""
     key_name: str = ""  # the setting for the key; "" if none is needed
-
-    def __repr__(self) -> str:  # keeps the key out of tracebacks
-        return f"Choice({self.provider!r}, model={self.model!r})"
 
     @property
     def uses(self) -> str:
@@ -110,10 +97,7 @@ def end_agent(settings: Settings, clients: Collection[str]) -> str:
 
 
 def write(settings: Settings, choice: Choice) -> Path:
-    """Write the choice and the provider's URL into config.toml, readable by its owner only; return the path.
-
-    The service may be started later without the current environment variables.
-    """
+    """Write the choice and the URL into config.toml, for a service started without these variables; return its path."""
     values = {"extract_provider": choice.provider, "extract_model": choice.model}
     if choice.key_name:
         values[choice.key_name] = choice.key

@@ -234,5 +234,4 @@ def _read_session(item: Item) -> str:
 
 
 def _make_word() -> str:
-    """Return a random, pronounceable word."""
     return "".join(secrets.choice("bdfgklmnprstvz") + secrets.choice("aeiou") for _ in range(4))

@@ -52,14 +52,12 @@ def put(text: str, path: Path, pairs: Mapping[str, Any]) -> str:
 
 
 def drop(text: str, path: Path) -> str:
-    """Return the text without this top-level pair, or this table, the tables below it and the blank line before each.
-
-    The blank line below a pair at the start of the text is removed too.
-    """
+    """Return the text without this top-level pair, or this table, the tables below it and the blank lines before."""
     statements = split_statements(text)
     while place := _find_pair(statements, path) or _find_table_below(statements, path):
         start, stop = place.start, place.stop
         if statements[start].kind == "pair":
+            # the blank line below a pair at the start of the text is removed too
             stop += start == 0 and stop < len(statements) and _is_blank(statements[stop])
         else:
             start -= start > 0 and _is_blank(statements[start - 1])
@@ -103,7 +101,6 @@ def split_statements(text: str) -> list[Statement]:
 
 
 def _find_pair(statements: list[Statement], path: Path) -> slice | None:
-    """Return the place of a top-level pair."""
     pairs = enumerate(statements[_find_table(statements, ()) or slice(0)])
     return next((slice(n, n + 1) for n, statement in pairs if statement.path == path), None)
 
@@ -117,7 +114,6 @@ def _find_table(statements: list[Statement], path: Path) -> slice | None:
 
 
 def _find_table_below(statements: list[Statement], path: Path) -> slice | None:
-    """Return the place of the first table with this path or a longer one."""
     headers = (statement.path for statement in statements if statement.kind == "header")
     header = next((header for header in headers if header[: len(path)] == path), None)
     return _find_table(statements, header) if header else None
@@ -146,7 +142,6 @@ def _get_table(values: Any, path: Path) -> dict[str, Any] | None:
 
 
 def _update(source: str, path: Path, pairs: Mapping[str, Any]) -> str:
-    """Return the source of a table with these pairs."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
