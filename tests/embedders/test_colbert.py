@@ -83,7 +83,7 @@ def test_model_is_used_where_present_and_only_if_pinned(tmp_path: Path) -> None:
     folder = tmp_path / "models" / model_files.READER.name
     folder.mkdir(parents=True)
     (folder / "model.onnx").write_bytes(b"another")
-    with pytest.raises(Misconfigured, match=r"not the model\.onnx that was pinned"):
+    with pytest.raises(Misconfigured, match=r"not the model\.onnx that cofio expects"):
         embedders.make_reader(tmp_path)
 
 

@@ -45,7 +45,7 @@ def test_overlong_text_is_truncated_before_the_separator() -> None:
 
 def test_vocabulary_without_special_tokens_is_misconfigured(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("just\nwords\n")
-    with pytest.raises(Misconfigured, match=r"no \[UNK\]"):
+    with pytest.raises(Misconfigured, match=r"no token \[UNK\]"):
         WordPiece.read(tmp_path / "vocab.txt")
 
 

@@ -332,9 +332,8 @@ def test_ollama_request_format(ollama: Wire, retry: RetryPolicy) -> None:
     assert llm.profile == Profile(json_schema=True, reconciles=False, context=16_384)
 
 
-def test_ollama_model_reconciles_only_if_enabled(ollama: Wire) -> None:
+def test_ollama_model_does_not_reconcile(ollama: Wire) -> None:
     assert not OllamaLLM("gemma3:4b", url=ollama.url).profile.reconciles
-    assert OllamaLLM("gemma3:27b", url=ollama.url, reconciles=True).profile.reconciles
 
 
 def test_model_without_thinking_is_called_without_the_option(ollama: Wire, retry: RetryPolicy) -> None:

@@ -58,10 +58,7 @@ class Rejection(Exception):
 
     def __init__(self, status: int, code: str, text: str, message: str) -> None:
         super().__init__(message)
-        self.status = status
-        self.code = code
-        self.text = text
-        self.message = message
+        self.status, self.code, self.text, self.message = status, code, text, message
 
     def matches(self, pattern: re.Pattern[str]) -> bool:
         """Return whether its code or text matches."""
@@ -77,8 +74,7 @@ class _TransientError(Exception):
 
     def __init__(self, error: Unavailable, pause: float | None = None) -> None:
         super().__init__(error.message)
-        self.error = error
-        self.pause = pause
+        self.error, self.pause = error, pause
 
 
 class Provider:
@@ -103,9 +99,7 @@ class Provider:
         self.name = name
         self.url = check_url(url, name).rstrip("/")
         self._key = check_key(key, f"The key for {name}", "Set it again, without line breaks.")
-        self._retry = retry
-        self._hint = hint
-        self._hints = hints
+        self._retry, self._hint, self._hints = retry, hint, hints
         self._headers = {"Accept": "application/json", **(headers or {})}
         if self._key:
             self._headers |= {key_header: self._key} if key_header else {"Authorization": f"Bearer {self._key}"}
@@ -128,17 +122,7 @@ class Provider:
 
         A request whose reply was cut off may be billed: it is retried only with `repeat_broken`.
         """
-        return self._request(path, json.dumps(body).encode(), self._retry, repeat_broken=repeat_broken)
-
-    def get(self, path: str, timeout: float) -> Any:
-        """Return the JSON at this path, without retries. Raises as `request` does."""
-        return self._request(path, None, RetryPolicy(timeout=timeout, attempts=1), repeat_broken=False)
-
-    def quote(self, text: str) -> str:
-        """Return the provider's message, fit to show: one short line without keys."""
-        return " ".join(self._remove_keys(text).split())[:_MAX_QUOTE]
-
-    def _request(self, path: str, payload: bytes | None, retry: RetryPolicy, *, repeat_broken: bool) -> Any:
+        payload, retry = json.dumps(body).encode(), self._retry
         attempt = 1
         while True:
             try:
@@ -151,6 +135,17 @@ class Provider:
                 pause = min(retry.pause * 2.0 ** (attempt - 1), MAX_PAUSE) * jitter
                 retry.sleep(pause if failure.pause is None else failure.pause)
                 attempt += 1
+
+    def get(self, path: str, timeout: float) -> Any:
+        """Return the JSON at this path, without retries. Raises as `request` does."""
+        try:
+            return self._send(path, None, timeout)
+        except _TransientError as failure:
+            raise failure.error from failure
+
+    def quote(self, text: str) -> str:
+        """Return the provider's message, fit to show: one short line without keys."""
+        return " ".join(self._remove_keys(text).split())[:_MAX_QUOTE]
 
     def _send(self, path: str, payload: bytes | None, timeout: float) -> Any:
         import httpx2
@@ -206,13 +201,19 @@ def open_client(url: str, *, follow_redirects: bool = False) -> httpx2.Client:
 
     import httpx2
 
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme) or None
+    if proxy and (is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc)):
+        proxy = None
+    elif proxy and "://" not in proxy:
+        proxy = f"http://{proxy}"
     is_secure = follow_redirects or url.startswith("https:")
     try:
         return httpx2.Client(
             # Loading the certificates of the system takes 60 ms.
             verify=ssl.create_default_context() if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             trust_env=False,
-            proxy=_find_proxy(url),
+            proxy=proxy,
             limits=httpx2.Limits(max_keepalive_connections=0),
             headers={"User-Agent": "cofio", "Accept-Encoding": "identity", "Connection": "close"},
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
@@ -221,14 +222,6 @@ def open_client(url: str, *, follow_redirects: bool = False) -> httpx2.Client:
     except (ImportError, ValueError, httpx2.InvalidURL) as error:
         hint = "Set http_proxy and https_proxy to an http:// address, or add the host to no_proxy."
         raise Misconfigured("The proxy in the environment variables is not an HTTP proxy.", hint) from error
-
-
-def _find_proxy(url: str) -> str | None:
-    parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme)
-    if not proxy or is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def is_loopback(host: str) -> bool:

@@ -38,8 +38,8 @@ class ColbertModel:
     floor = FLOOR
     ceiling = CEILING
 
-    def __init__(self, folder: Path, *, threads: int = 1, workers: int = 2) -> None:
-        self._model = OnnxModel(lambda: folder, threads, workers)
+    def __init__(self, folder: Path) -> None:
+        self._model = OnnxModel(lambda: folder, threads=1, workers=2)
 
     @property
     def signature(self) -> str:
@@ -64,7 +64,10 @@ class ColbertModel:
         if len(ids) == LONGEST:
             return b""
         states = self._model.run(ids) @ _load_projection()
-        return _pack(states / np.linalg.norm(states, axis=1, keepdims=True))
+        states = states / np.linalg.norm(states, axis=1, keepdims=True)
+        largest = np.float32(np.abs(states).max() or 1.0)
+        values: bytes = np.rint(states / largest * 127).astype(np.int8).tobytes()
+        return largest.tobytes() + values
 
 
 def marked(words: WordPiece, text: str, most: int) -> list[int]:
@@ -82,14 +85,8 @@ def _load_projection() -> Matrix:
     return projection
 
 
-def _pack(states: Matrix) -> bytes:
-    """Return the largest value as float32, followed by one byte per value."""
-    largest = np.float32(np.abs(states).max() or 1.0)
-    values: bytes = np.rint(states / largest * 127).astype(np.int8).tobytes()
-    return largest.tobytes() + values
-
-
 def _unpack(reading: bytes) -> Matrix:
+    """Return the vectors of an encoding: the largest value as float32, then one byte per value."""
     largest = np.frombuffer(reading, np.float32, 1)[0]
     values = np.frombuffer(reading, np.int8, offset=4).reshape(-1, WIDTH)
     return values.astype(np.float32) * np.float32(largest / 127)

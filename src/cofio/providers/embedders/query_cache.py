@@ -23,23 +23,17 @@ class QueryCache:
 
     def through(self, texts: Sequence[str], embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
         """Return one row per text, in order; texts not in the cache are embedded once, in one call of `embed`."""
-        by_text = {text: vector for text in texts if (vector := self._get(text)) is not None}
+        with self._lock:
+            by_text = {text: self._vectors[text] for text in texts if text in self._vectors}
+            for text in by_text:
+                self._vectors.move_to_end(text)
         missing = [text for text in dict.fromkeys(texts) if text not in by_text]
         if missing:
             fresh = dict(zip(missing, embed(missing), strict=True))
-            self._keep(fresh)
             by_text |= fresh
+            with self._lock:
+                for text, vector in fresh.items():
+                    self._vectors[text] = vector.copy()  # copied, since a row would keep its whole matrix alive
+                while len(self._vectors) > self._size:
+                    self._vectors.popitem(last=False)
         return np.stack([by_text[text] for text in texts])
-
-    def _get(self, text: str) -> Vector | None:
-        with self._lock:
-            if text in self._vectors:
-                self._vectors.move_to_end(text)
-            return self._vectors.get(text)
-
-    def _keep(self, fresh: dict[str, Vector]) -> None:
-        with self._lock:
-            for text, vector in fresh.items():
-                self._vectors[text] = vector.copy()  # copied, since a row would keep its whole matrix alive
-            while len(self._vectors) > self._size:
-                self._vectors.popitem(last=False)

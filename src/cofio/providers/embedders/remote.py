@@ -108,19 +108,15 @@ class _RemoteEmbedder(ABC):
             raise self._build_malformed("vectors that are not lists of numbers of one length") from error
         if raw.ndim != 2 or not raw.size or not np.isfinite(raw).all():
             raise self._build_malformed("vectors that are not lists of finite numbers")
-        self._settle(raw.shape[1])
+        dimension = self._dimension = self._dimension or raw.shape[1]
+        if raw.shape[1] != dimension:
+            hint = f"Set COFIO_EMBEDDER_DIMENSION to {raw.shape[1]}, or choose a model that has {dimension}."
+            raise Misconfigured(f"{self.model} returns vectors of {raw.shape[1]} dimensions, not {dimension}.", hint)
         lengths = np.linalg.norm(raw, axis=1, keepdims=True)
         if not lengths.all():
             raise self._build_malformed("a vector of zeros")
         unit: Matrix = (raw / lengths).astype(np.float32)
         return unit
-
-    def _settle(self, dimension: int) -> None:
-        if self._dimension is None:
-            self._dimension = dimension
-        if dimension != self._dimension:
-            hint = f"Set COFIO_EMBEDDER_DIMENSION to {dimension}, or choose a model that has {self._dimension}."
-            raise Misconfigured(f"{self.model} returns vectors of {dimension} dimensions, not {self._dimension}.", hint)
 
     def _build_malformed(self, problem: str) -> Unavailable:
         hint = f"Check that {self.model} is an embedding model and that {self._provider.url} is its URL."
@@ -145,9 +141,8 @@ class OpenAIEmbedder(_RemoteEmbedder):
         url = check_url(url, "OpenAI").rstrip("/")
         host = urlsplit(url).netloc
         if url == OPENAI and not key:
-            raise Misconfigured(
-                "The OpenAI embedder needs an API key.", "Set COFIO_EMBEDDER_KEY, or use the embedder `local`."
-            )
+            hint = "Set COFIO_EMBEDDER_KEY, or use the embedder `local`."
+            raise Misconfigured("The OpenAI embedder needs an API key.", hint)
         denied = f"Set COFIO_EMBEDDER_KEY to a key that {host} accepts for {model}, or use the embedder `local`."
         absent = f"Check the model's name, {model}, and COFIO_EMBEDDER_URL, {url} (usually it ends in /v1)."
         hint = "Try again later; the embedder `local` needs no provider."

@@ -36,10 +36,8 @@ class WordPiece:
         try:
             self._unknown, self._first, self._last = (self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
         except KeyError as error:
-            raise Misconfigured(
-                f"The vocabulary of the embedding model has no token {error.args[0]}.",
-                "Use the vocab.txt of the model.",
-            ) from error
+            message = f"The vocabulary of the embedding model has no token {error.args[0]}."
+            raise Misconfigured(message, "Use the vocab.txt of the model.") from error
         self._cached = lru_cache(CACHED_WORDS)(self._pieces)
 
     @classmethod
@@ -87,28 +85,23 @@ class WordPiece:
         pieces: list[int] = []
         start = 0
         while start < len(word):
-            end, piece = self._longest(word, start)
-            if piece is None:
+            mark = "##" if start else ""
+            for end in range(len(word), start, -1):
+                piece = self._ids.get(mark + word[start:end])
+                if piece is not None:
+                    break
+            else:
                 return [self._unknown]
             pieces.append(piece)
             start = end
         return pieces
-
-    def _longest(self, word: str, start: int) -> tuple[int, int | None]:
-        """Return the end and the id of the longest known piece from `start`."""
-        mark = "##" if start else ""
-        for end in range(len(word), start, -1):
-            piece = self._ids.get(mark + word[start:end])
-            if piece is not None:
-                return end, piece
-        return start, None
 
 
 def normalised(text: str) -> str:
     """Return the text in lower case, without accents and control characters, with spaces around each ideograph."""
     if text.isascii():
         return text.translate(_CONTROLS).lower()
-    visible = "".join(char for char in text if not _is_control(char))
+    visible = "".join(char for char in text if char in "\t\n\r" or not _is_control(char))
     bare = unicodedata.normalize("NFD", _IDEOGRAPHS.sub(r" \1 ", visible))
     marked = "".join(char for char in bare if unicodedata.category(char) != "Mn")
     # Python lowers a final Σ to ς; the reference lowers each character separately.
@@ -116,8 +109,6 @@ def normalised(text: str) -> str:
 
 
 def _is_control(char: str) -> bool:
-    if char in "\t\n\r":
-        return False
     return char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs")
 
 
@@ -128,14 +119,10 @@ def _words(chunk: str) -> Iterator[str]:
         return
     start = 0
     for place, char in enumerate(chunk):
-        if _is_punctuation(char):
+        if char in string.punctuation or unicodedata.category(char).startswith("P"):
             if start < place:
                 yield chunk[start:place]
             yield char
             start = place + 1
     if start < len(chunk):
         yield chunk[start:]
-
-
-def _is_punctuation(char: str) -> bool:
-    return char in string.punctuation or unicodedata.category(char).startswith("P")

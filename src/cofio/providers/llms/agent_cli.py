@@ -67,10 +67,7 @@ class ChildResult(NamedTuple):
 
 
 class AgentCLI(ABC):
-    """Command line of a coding agent, used as a model.
-
-    `environ` is the complete environment of the child; `options` are added to its arguments.
-    """
+    """Coding agent used as a model. `environ` is the child's environment, `options` are added to its arguments."""
 
     provider_name: ClassVar[str]
     program: ClassVar[str]
@@ -125,8 +122,6 @@ class AgentCLI(ABC):
             return Health(healthy=False, problem=str(error))
         return Health(True) if self._is_logged_in(result) else Health(False, str(self._build_logged_out()))
 
-    # ── program-specific parts ────────────────────────────────────────────────────────────────────────────────────────
-
     @abstractmethod
     def _build_arguments(self, folder: Path, system: str, schema: Mapping[str, Any] | None) -> list[str]:
         """Return the arguments of a call, and write its files to the folder. The prompt is its input."""
@@ -137,8 +132,6 @@ class AgentCLI(ABC):
 
     @abstractmethod
     def _is_logged_in(self, result: ChildResult) -> bool: ...
-
-    # ── the child ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self, arguments: Iterable[str], folder: Path, text: str, timeout: float) -> ChildResult:
         """Run the program to its end, or kill it with its process group."""
@@ -170,8 +163,6 @@ class AgentCLI(ABC):
         if self._stopping and child.returncode < 0:
             raise NoReply(f"{self.product} was stopped with the service.", _LATER)
         return ChildResult(child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
-
-    # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _map_failure(self, result: ChildResult, reported: str, status: int = 0) -> CofioError:
         """Return the error for a child without a reply; `reported` is the child's own message, if any."""

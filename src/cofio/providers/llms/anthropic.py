@@ -34,15 +34,7 @@ class AnthropicLLM(RemoteLLM):
     path = "/v1/messages"
     context = 200_000
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        key: str,
-        url: str = ANTHROPIC,
-        retry: RetryPolicy = DEFAULT_RETRY,
-        reconciles: bool = True,
-    ) -> None:
+    def __init__(self, model: str, *, key: str, url: str = ANTHROPIC, retry: RetryPolicy = DEFAULT_RETRY) -> None:
         if not key:
             hint = "Set ANTHROPIC_API_KEY (or COFIO_EXTRACT_KEY), or another EXTRACT_PROVIDER: ollama needs no key."
             raise Misconfigured("Anthropic needs a key, and ANTHROPIC_API_KEY is not set.", hint)
@@ -55,7 +47,7 @@ class AnthropicLLM(RemoteLLM):
         own = url.rstrip("/").removesuffix("/v1")
         headers = {"anthropic-version": VERSION}
         provider = Provider("Anthropic", own, key, retry, hints.later, {}, key_header="x-api-key", headers=headers)
-        super().__init__(model, provider, hints, reconciles=reconciles, without=_unknown_to(model))
+        super().__init__(model, provider, hints, without=_unknown_to(model))
 
     def _build_request(self, system: str, user: str) -> dict[str, Any]:
         messages = [{"role": "user", "content": user}]

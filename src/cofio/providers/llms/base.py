@@ -53,21 +53,18 @@ class ErrorHints(NamedTuple):
 
 
 class RemoteLLM(ABC):
-    """Model behind HTTP. `reconciles` is whether it may decide, `without` the optional parameters never sent."""
+    """Model behind HTTP. The optional parameters `without` are never sent."""
 
     provider_name: ClassVar[str]
     path: ClassVar[str]
     context: ClassVar[int]
+    reconciles: ClassVar[bool] = True  # may decide about memories
     #: Name of the optional parameter by which replies follow a schema.
     schema_param: ClassVar[str] = "json_schema"
 
-    def __init__(
-        self, model: str, provider: Provider, hints: ErrorHints, *, reconciles: bool, without: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, model: str, provider: Provider, hints: ErrorHints, *, without: Iterable[str] = ()) -> None:
         self.model = check_model(model)
-        self._provider = provider
-        self._hints = hints
-        self._reconciles = reconciles
+        self._provider, self._hints = provider, hints
         self._without = frozenset(without)
         self._context = self.context
 
@@ -79,14 +76,10 @@ class RemoteLLM(ABC):
     @property
     def profile(self) -> Profile:
         """Return the capabilities of the model, minus the optional parameters that its server has rejected."""
-        return Profile(self.schema_param not in self._without, self._reconciles, self._context)
+        return Profile(self.schema_param not in self._without, self.reconciles, self._context)
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
-        """Return the model's reply, with the schema enforced if the server supports that; the text may be "".
-
-        Raise Unavailable if there is no reply, Refused if the model refuses to answer, TooLarge if the text exceeds its
-        context, and Misconfigured if the key, the model or the URL is wrong.
-        """
+        """Return the model's reply, with the schema enforced if the server supports that; the text may be ""."""
         request = self._build_request(replace_surrogates(system), replace_surrogates(user))
         without = self._without
         while True:
@@ -119,8 +112,6 @@ class RemoteLLM(ABC):
             problem = str(self._map_rejection(rejection))
         return Health(not problem, problem)
 
-    # ── provider-specific parts ───────────────────────────────────────────────────────────────────────────────────────
-
     @abstractmethod
     def _build_request(self, system: str, user: str) -> dict[str, Any]:
         """Return the body of a request, without optional parameters."""
@@ -136,8 +127,6 @@ class RemoteLLM(ABC):
     @abstractmethod
     def _find_problem(self) -> str:
         """Return the problem of the provider, or "". Raises the errors of `Provider.get`."""
-
-    # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _map_rejection(self, rejection: Rejection) -> CofioError:
         status, message = rejection.status, rejection.message

@@ -31,16 +31,9 @@ class OllamaLLM(RemoteLLM):
     provider_name = "ollama"
     path = "/api/chat"
     context = 16_384
+    reconciles = False
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        key: str = "",
-        url: str = OLLAMA,
-        retry: RetryPolicy = DEFAULT_RETRY,
-        reconciles: bool = False,
-    ) -> None:
+    def __init__(self, model: str, *, key: str = "", url: str = OLLAMA, retry: RetryPolicy = DEFAULT_RETRY) -> None:
         hints = ErrorHints(
             key=f"Ollama itself needs no key: check OLLAMA_URL, {url}, or set COFIO_EXTRACT_KEY to the server's key.",
             model=f"Run `ollama pull {model}`, or set EXTRACT_MODEL to a model that `ollama list` shows.",
@@ -48,7 +41,7 @@ class OllamaLLM(RemoteLLM):
             later=f"Check that Ollama runs at {url}: `ollama serve` starts it.",
         )
         provider = Provider("Ollama", url, key, retry, hints.later, {})
-        super().__init__(model, provider, hints, reconciles=reconciles)
+        super().__init__(model, provider, hints)
 
     def digest(self) -> str:
         """Return the digest of the weights behind the model's name; "" if the server has no such model."""

@@ -44,7 +44,6 @@ class OpenAILLM(RemoteLLM):
         key: str = "",
         url: str = OPENAI,
         retry: RetryPolicy = DEFAULT_RETRY,
-        reconciles: bool = True,
         compatible: bool | None = None,
     ) -> None:
         host = urlsplit(check_url(url, "OpenAI")).netloc
@@ -66,7 +65,7 @@ class OpenAILLM(RemoteLLM):
                 later=f"Check that the server at EXTRACT_URL, {url}, runs.",
             )
         provider = Provider(host if self._compatible else "OpenAI", url, key, retry, hints.later, {})
-        super().__init__(model, provider, hints, reconciles=reconciles)
+        super().__init__(model, provider, hints)
 
     def _build_request(self, system: str, user: str) -> dict[str, Any]:
         return {"model": self.model, "messages": chat_messages(system, user)}

@@ -79,7 +79,8 @@ class SchemaProbe(Wrapper):
             name = f"{self.model} {self._digest()} {hashlib.sha256(question.encode()).hexdigest()[:12]}"
             follows = _read(self._folder).get(name)
             if follows is None and ask:
-                follows = self._follows()
+                with occasion("probe"):
+                    follows = self._follows()
                 _store_result(self._folder, name, follows)
                 _log.info("%s %s decide about similar memories", self.model, "can" if follows else "cannot")
             elif follows is None:
@@ -90,11 +91,10 @@ class SchemaProbe(Wrapper):
         self._found = follows
 
     def _follows(self) -> bool:
-        with occasion("probe"):
-            try:
-                reply = self._llm.complete(prompts.read("reconcile"), _question(), schema=self._schema)
-            except RefusedError:
-                return False
+        try:
+            reply = self._llm.complete(prompts.read("reconcile"), _question(), schema=self._schema)
+        except RefusedError:
+            return False
         return not reply.truncated and is_right(reply.text)
 
 
