@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def write_atomic(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def write_atomic(path: Path, content: bytes, *, mode: int = 0o600, sync: bool = False) -> None:
     """Write a file atomically with this mode; create a missing folder. Raise OSError on failure."""
     import tempfile  # slow import, and hooks only read
 
@@ -16,6 +16,9 @@ def write_atomic(path: Path, content: bytes, *, mode: int = 0o600) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             os.fchmod(file.fileno(), mode)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

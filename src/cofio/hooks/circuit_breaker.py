@@ -53,7 +53,6 @@ def end(home: bytes) -> None:
 
 
 def _read_pause(home: bytes) -> tuple[float, int]:
-    """Return the end of the last pause, and the number of failures."""
     end, _, failures = read(home + b"/hook.rest").strip().partition(b" ")
     return (float(end), int(failures)) if end.isdigit() and failures.isdigit() else (0.0, 0)
 

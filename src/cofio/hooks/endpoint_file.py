@@ -25,15 +25,18 @@ def write_endpoint(
 
 def is_others(home: Path, store: str) -> bool:
     """Return whether `hook.at` names the service of another store."""
-    try:
-        return (home / NAME).read_text(encoding="utf-8").splitlines()[3] != store
-    except (OSError, UnicodeError, IndexError):
-        return False
+    return _read_store(home) not in (None, store)
 
 
 def remove(home: Path, store: str) -> None:
     """Delete the file, unless it names the service of another store by now."""
-    with suppress(OSError, UnicodeError):
-        lines = (home / NAME).read_text(encoding="utf-8").splitlines()
-        if lines[3:4] == [store]:
+    with suppress(OSError):
+        if _read_store(home) == store:
             (home / NAME).unlink()
+
+
+def _read_store(home: Path) -> str | None:
+    try:
+        return (home / NAME).read_text(encoding="utf-8").splitlines()[3]
+    except (OSError, UnicodeError, IndexError):
+        return None

@@ -42,13 +42,8 @@ def _hold_streams() -> None:
     posix.dup2(nowhere, 2)
 
 
-def _stand_in(folder: str) -> None:
-    """Register `cofio` as a package in this folder without running its __init__."""
-    package = type(sys)("cofio")
-    package.__path__ = [folder]
-    sys.modules["cofio"] = package
-
-
 if __name__ == "__main__":
-    _stand_in(__file__.rpartition("/")[0].rpartition("/")[0] or ".")
+    package = type(sys)("cofio")  # registered without running its __init__
+    package.__path__ = [__file__.rpartition("/")[0].rpartition("/")[0] or "."]
+    sys.modules["cofio"] = package
     main(sys.argv[1:])

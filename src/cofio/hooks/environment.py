@@ -32,10 +32,9 @@ class HookEnvironment:
         self.may_start = variable("COFIO_AUTOSTART").lower() not in _OFF
         self.project = variable("COFIO_PROJECT")
         self.folder = posix.environ.get(b"CLAUDE_PROJECT_DIR") or posix.environ.get(b"CURSOR_PROJECT_DIR", b"")
-        self._set_address(options or {})
 
-    def _set_address(self, options: Mapping[str, str]) -> None:
-        """Set address and deadlines. A URL from a variable is remote: never start it, never use local files for it."""
+        # A URL from a variable is remote: never start it, never use local files for it.
+        options = options or {}
         lines = read(self.home + b"/hook.at").decode("utf-8", "replace").split("\n") + [""] * 5
         url, key, times, store, self.start_tokens = lines[:5]
         given_url = (options.get("--url") or variable("COFIO_URL", "FAISS_URL")).rstrip("/")
@@ -114,7 +113,6 @@ def _expand(path: bytes, user: bytes) -> bytes:
 
 
 def _normalize(url: str) -> str:
-    """Return the address in a canonical form for comparison."""
     return url.rstrip("/").replace("://localhost", "://127.0.0.1")
 
 

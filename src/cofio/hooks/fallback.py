@@ -244,7 +244,6 @@ def _is_there(path: str) -> bool:
 
 
 def _make_parameters(event: client_events.Event, project: str) -> dict[str, str]:
-    """Return the query parameters for the project, client and session."""
     session = "" if event.began in client_events.ANEW else event.session
     return {"project": project, "client": event.client, "session": session}
 

@@ -10,6 +10,10 @@ import _socket
 import posix
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cofio.hooks.environment import HookEnvironment
+
 _MOST = 1_048_576  # maximum bytes of a reply; a briefing has about ten thousand
 _SAFE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/"
 
@@ -26,14 +30,22 @@ class NoAnswer(Exception):
 class HookRequest:
     """A request and its deadline on the monotonic clock."""
 
-    def __init__(self, url: str, path: str, body: bytes, headers: list[tuple[str, str]], until: float) -> None:
-        self.scheme, _, rest = url.partition("://")
+    def __init__(
+        self, around: HookEnvironment, client: str, project: str, body: bytes, until: float, *, at: str = ""
+    ) -> None:
+        """Set address, headers and body. `at`: the time of the event if it was not just now."""
+        self.scheme, _, rest = around.url.partition("://")
         self.scheme = self.scheme.lower()
         self.host, slash, prefix = rest.partition("/") if self.scheme != "unix" else ("localhost", "/", "")
         self.host = self.host.rpartition("@")[2]
         self.socket = rest if self.scheme == "unix" else ""
-        self.path = (slash + prefix).rstrip("/") + path
-        self.body, self.headers, self.until = body, headers, until
+        self.path = f"{(slash + prefix).rstrip('/')}/hooks/{client}"
+        self.body, self.until = body, until
+        self.headers = {"Content-Type": "application/json", "X-Cofio-Client": "hook"}
+        self.headers["X-Cofio-Project"] = percent_encode(project)
+        for name, value in (("X-API-Key", around.key), ("X-Cofio-At", at)):
+            if value:
+                self.headers[name] = value.replace("\r", "").replace("\n", "")
 
     def left(self) -> float:
         """Return the seconds left until the deadline. Raise NoAnswer if it has passed."""
@@ -41,17 +53,6 @@ class HookRequest:
         if seconds <= 0:
             raise NoAnswer("timeout", sick=True)
         return seconds
-
-
-def headers(key: str, project: str, *, at: str = "") -> list[tuple[str, str]]:
-    """Return the headers of a hook; `at`: the time of the event if it was not just now."""
-    pairs = [
-        ("Content-Type", "application/json"),
-        ("X-Cofio-Client", "hook"),
-        ("X-Cofio-Project", percent_encode(project)),
-    ]
-    pairs += [(name, value) for name, value in (("X-API-Key", key), ("X-Cofio-At", at)) if value]
-    return [(name, value.replace("\r", "").replace("\n", "")) for name, value in pairs]
 
 
 def ask(request: HookRequest) -> tuple[int, bytes]:
@@ -82,16 +83,14 @@ def percent_encode(text: str) -> str:
 def _connect(request: HookRequest) -> _socket.socket:
     problem: OSError | None = None
     for family, address in _resolve(request):
+        seconds = request.left()
         connection = _socket.socket(family, _socket.SOCK_STREAM)
         try:
-            connection.settimeout(request.left())
+            connection.settimeout(seconds)
             connection.connect(address)
         except OSError as error:
             connection.close()
             problem = error
-        except NoAnswer:
-            connection.close()
-            raise
         else:
             return connection
     raise problem or NoAnswer("address")
@@ -125,9 +124,8 @@ def _split_host(host: str) -> tuple[str, int]:
 
 
 def _exchange(connection: _socket.socket, request: HookRequest) -> tuple[int, bytes]:
-    """Send the request and return status and body of the reply."""
     lines = [f"POST {request.path} HTTP/1.1", f"Host: {request.host}", f"Content-Length: {len(request.body)}"]
-    lines += [f"{name}: {value}" for name, value in request.headers]
+    lines += [f"{name}: {value}" for name, value in request.headers.items()]
     head = "\r\n".join((*lines, "Connection: close", "", "")).encode("latin-1", "replace")
     try:
         connection.settimeout(request.left())
@@ -176,7 +174,7 @@ def _ask_over_tls(request: HookRequest) -> tuple[int, bytes]:
     host, port = _split_host(request.host if ":" in request.host.rpartition("]")[2] else f"{request.host}:443")
     connection = http.client.HTTPSConnection(host, port, timeout=request.left())
     try:
-        connection.request("POST", request.path, request.body, dict(request.headers))
+        connection.request("POST", request.path, request.body, request.headers)
         reply = connection.getresponse()
         return reply.status, reply.read(_MOST + 1)
     except http.client.HTTPException:

@@ -61,32 +61,21 @@ _NONE = (ValueError, StopIteration, RecursionError, SystemError)
 
 
 class _JsonOptions:
-    """Parser options: as `json.loads` by default, but without NaN and infinities, which are not JSON."""
+    """Parser options as in `json.loads`. Only `lax` accepts NaN, infinities and line breaks in strings."""
 
-    strict = True
     object_hook = object_pairs_hook = array_hook = None
     parse_float = float
     parse_int = int
-    memo: dict[str, str] = {}  # noqa: RUF012
 
-    @staticmethod
-    def parse_constant(name: str) -> float:
-        raise ValueError(name)
-
-
-class _LaxJson(_JsonOptions):
-    """Lax parser options, the same as in `client_events`: line breaks in strings and NaN are accepted."""
-
-    strict = False
-
-    @staticmethod
-    def parse_constant(name: str) -> float:
-        return float(name)
+    def __init__(self, *, lax: bool) -> None:
+        self.strict = not lax
+        self.parse_constant = float if lax else int  # int("NaN") raises ValueError
+        self.memo: dict[str, str] = {}
 
 
 def parse_object(raw: bytes, *, lax: bool = False) -> dict[str, object] | None:
     """Return the JSON object in these bytes; None for anything else."""
-    options = _LaxJson() if lax else _JsonOptions()
+    options = _JsonOptions(lax=lax)
     value: object
     try:
         content = raw.decode("utf-8", "replace" if lax else "strict").strip()

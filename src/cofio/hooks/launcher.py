@@ -41,8 +41,11 @@ def launcher(python: str | Path, entry: str | Path, home: str | Path) -> str:
 
 def write(home: Path) -> Path | None:
     """Write the launcher into the home unless it is up to date; return its path, or None if it cannot be written."""
+    for module in ENTRY.parent.glob("*.py"):  # an installer may have skipped this, and a hook cannot always write it
+        with suppress(OSError, py_compile.PyCompileError):
+            if not Path(cache_from_source(str(module))).is_file():
+                py_compile.compile(str(module), doraise=True)
     path, text = home / NAME, launcher(sys.executable, ENTRY, home)
-    _compile()
     try:
         if path.is_file() and path.read_bytes() == os.fsencode(text) and os.access(path, os.X_OK):
             return path
@@ -50,11 +53,3 @@ def write(home: Path) -> Path | None:
     except OSError:
         return None
     return path
-
-
-def _compile() -> None:
-    """Compile the hook's modules: an installer may have skipped that, and a hook cannot always write the cache."""
-    for path in ENTRY.parent.glob("*.py"):
-        with suppress(OSError, py_compile.PyCompileError):
-            if not Path(cache_from_source(str(path))).is_file():
-                py_compile.compile(str(path), doraise=True)

@@ -14,7 +14,7 @@ from cofio.hooks.run_log import format_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     Line: TypeAlias = tuple[str, str, list[int]]
@@ -47,15 +47,16 @@ def import_log(home: bytes, note: Callable[[list[Line]], None]) -> None:
             if name == _NAME:
                 posix.rename(home + _NAME, home + _TAKEN)
             with open(home + _TAKEN, encoding="utf-8", errors="replace") as lines:
-                recalls = [recall for line in lines if (recall := _parse_line(line))]
+                recalls = list(_parse_lines(lines))
         except FileNotFoundError:
             continue
         note(recalls)
         posix.unlink(home + _TAKEN)
 
 
-def _parse_line(line: str) -> Line | None:
-    at, _, rest = line.strip().partition(" ")
-    client, *ids = rest.split(" ")
-    memory_ids = [int(word) for word in ids if word.isascii() and word.isdigit() and len(word) < 19]
-    return (at, client, memory_ids) if at and memory_ids else None
+def _parse_lines(lines: Iterable[str]) -> Iterator[Line]:
+    for line in lines:
+        at, client, *ids = [*line.strip().split(" "), ""]
+        memory_ids = [int(word) for word in ids if word.isascii() and word.isdigit() and len(word) < 19]
+        if at and memory_ids:
+            yield at, client, memory_ids

@@ -17,8 +17,7 @@ _PLUMBING = (".git", ".bare")  # names of common directories that do not name th
 
 
 def project_of(cwd: str, *, user: str = "") -> str:
-    """Return the project of this folder: the main working tree of its repository, or the common directory of a bare
-    one.
+    """Return the project of this folder: the main working tree of its repository, or a bare repository itself.
 
     A submodule is its own project. Outside a repository the project is the folder; "" for the root and for the home
     folder of the `user` (default: the current one), where memories belong to no project.
@@ -81,7 +80,6 @@ def _find_repository(here: bytes, home: bytes) -> bytes:
 
 
 def _follow_pointer(tree: bytes) -> bytes:
-    """Return the repository that the `.git` file of a tree points to; b"" if there is none."""
     content = read(tree + b"/.git")
     if not content.startswith(b"gitdir:"):
         return b""

@@ -140,7 +140,6 @@ def run(argv: list[str]) -> None:
 
 
 def _parse_arguments(argv: list[str]) -> tuple[dict[str, str], str, str, bytes]:
-    """Return the options, client, event name, and the client's input if it is an argument."""
     options: dict[str, str] = {}
     words: list[str] = []
     payload = ""
@@ -220,10 +219,9 @@ def _ask_service(this: HookRun) -> bytes:
     if circuit_breaker.until(around.home):
         raise NoAnswer("resting")
     until = this.began + max(this.seconds / 2, this.seconds - _SPARE[this.recalls])
-    headers = http.headers(around.key, this.project)
     asked_at = time.monotonic()
     try:
-        status, body = http.ask(http.HookRequest(around.url, f"/hooks/{this.client}", this.raw, headers, until))
+        status, body = http.ask(http.HookRequest(around, this.client, this.project, this.raw, until))
         if status == 200 and body and json_peek.parse_object(body) is None:
             raise NoAnswer("garbage", sick=True)
     except NoAnswer as failure:

@@ -202,7 +202,6 @@ def _parse(path: Path, raw: bytes) -> SpoolEntry | None:
 
 
 def _is_left_over(path: Path) -> bool:
-    """Return whether the writer of an unrenamed file is dead."""
     try:
         return path.name.endswith(_UNNAMED) and time.time() - path.lstat().st_mtime > _LEFT_OVER
     except OSError:

@@ -46,7 +46,14 @@ def run(around: HookEnvironment) -> int:
         return 0
     delivered, until = 0, time.monotonic() + _LONGEST
     for entry in spool.entries(around.home.decode("utf-8", "surrogateescape")):
-        status = _send(around, entry) if entry.client in json_peek.CLIENTS else 400
+        status = 400
+        if entry.client in json_peek.CLIENTS:
+            deadline = time.monotonic() + _PATIENCE
+            request = http.HookRequest(around, entry.client, entry.project, entry.raw, deadline, at=entry.at)
+            try:
+                status, _ = http.ask(request)
+            except http.NoAnswer:
+                break
         if 200 <= status < 300:
             spool.remove_entry(entry)
             delivered += 1
@@ -57,16 +64,6 @@ def run(around: HookEnvironment) -> int:
         if time.monotonic() > until:
             break
     return delivered
-
-
-def _send(around: HookEnvironment, entry: spool.SpoolEntry) -> int:
-    """Return the status of the reply; 0 for none."""
-    headers = http.headers(around.key, entry.project, at=entry.at)
-    until = time.monotonic() + _PATIENCE
-    try:
-        return http.ask(http.HookRequest(around.url, f"/hooks/{entry.client}", entry.raw, headers, until))[0]
-    except http.NoAnswer:
-        return 0
 
 
 def _is_alone(home: bytes) -> bool:

@@ -45,9 +45,9 @@ class TranscriptTurn(NamedTuple):
 
 
 def read_transcript(path: Path, *, speaker: str = "user") -> Iterator[TranscriptTurn]:
-    """Yield the turns of a file, oldest first; `speaker` is the role for a text that is not a dialogue.
+    """Yield the turns of a file, oldest first. Raise InvalidInput if it cannot be read or is not text.
 
-    Raise InvalidInput if the file cannot be read or is not text.
+    `speaker` is the role for a text that is not a dialogue.
     """
     try:
         with path.open("rb") as file:
@@ -69,7 +69,6 @@ def read_transcript(path: Path, *, speaker: str = "user") -> Iterator[Transcript
 
 
 def _parse_json(raw: bytes) -> Any:
-    """Return the JSON value; None if the bytes are not JSON."""
     try:
         return json.loads(raw.replace(b"\x00", b"").decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError):
@@ -112,7 +111,6 @@ def _read_messages(value: Any) -> Iterator[TranscriptTurn]:
 
 
 def _list_messages(value: Any) -> list[_TranscriptLine]:
-    """Return the messages as lines; skip other items."""
     items = value.get("messages") if isinstance(value, Mapping) else value
     messages: list[_TranscriptLine] = []
     for item in items if isinstance(items, list) else []:
@@ -164,7 +162,6 @@ def _read_lines(path: Path) -> Iterator[TranscriptTurn]:
 
 
 def _detect_client(line: Mapping[str, Any]) -> Client | None:
-    """Return the client that wrote a line; None if the line does not show it."""
     if isinstance(line.get("payload"), Mapping):
         return "codex"
     if "sessionId" in line or "leafUuid" in line or isinstance(line.get("message"), Mapping):
@@ -348,7 +345,6 @@ def _clean_label(value: Any) -> str:
 
 
 def _clean_folder(value: Any) -> str:
-    """Return a path unchanged; "" for any other value."""
     return value if isinstance(value, str) and "\x00" not in value else ""
 
 
