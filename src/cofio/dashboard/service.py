@@ -32,7 +32,9 @@ class DashboardService:
     def overview(self, *, days: int = 30) -> Overview:
         """Return the state of the store and counts of the last `days` days, including today."""
         now = self._clock()
-        dates = _list_days(now, check_int(days, "days", least=1, most=MOST_DAYS))
+        today = datetime.fromisoformat(now).date()
+        count = check_int(days, "days", least=1, most=MOST_DAYS)
+        dates = [(today - timedelta(days=back)).isoformat() for back in reversed(range(count))]
         pictures = self._store.dashboard
         arrived = pictures.arrived(dates[0], Scope())
         if self._viewer:
@@ -73,9 +75,3 @@ class DashboardService:
                 return projection.redraw_map(dots, before)
 
         return self._maps.map((self._viewer, checked, count), self.pulse().changeset, draw)
-
-
-def _list_days(now: str, count: int) -> list[str]:
-    """Return `count` days up to the day of `now`, oldest first."""
-    today = datetime.fromisoformat(now).date()
-    return [(today - timedelta(days=back)).isoformat() for back in reversed(range(count))]

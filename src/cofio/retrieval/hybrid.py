@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import NamedTuple
 
-from cofio.models.episodes import EpisodeHit, Passage
+from cofio.models.episodes import EpisodeHit
 from cofio.models.memory import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query, same_place
 from cofio.ports import (
     EpisodeIndex,
@@ -91,35 +91,30 @@ def episode_hits(query: Query, vector: Vector, index: EpisodeIndex, floor: float
     """Return at most k matching episodes, best first, each with its best passage."""
     near, matching = _find_candidates(query, vector, index, max(DEPTH, _PER_EPISODE * (query.skip + query.k)))
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
-    passing = [
-        candidate
-        for candidate in judged
-        if candidate.similarity >= query.threshold and candidate.fused >= query.min_score
-    ]
-    ordered = sorted(passing, key=_best_first)
-    passages = {passage.id: passage for passage in index.passages([candidate.id for candidate in ordered])}
+    similar = (candidate for candidate in judged if candidate.similarity >= query.threshold)
+    passing = sorted((candidate for candidate in similar if candidate.fused >= query.min_score), key=_best_first)
+    passages = {passage.id: passage for passage in index.passages([candidate.id for candidate in passing])}
     best: dict[int, _ScoredCandidate] = {}
-    for candidate in ordered:
+    for candidate in passing:
         if candidate.id in passages:
             best.setdefault(passages[candidate.id].episode, candidate)
     return [
-        _build_episode_hit(candidate, passages[candidate.id], matching.ideal, floor)
+        EpisodeHit(
+            passages[candidate.id],
+            candidate.fused,
+            candidate.similarity,
+            *_describe_match(candidate, matching.ideal, floor),
+        )
         for candidate in list(best.values())[query.skip : query.skip + query.k]
     ]
-
-
-def _build_episode_hit(judged: _ScoredCandidate, passage: Passage, ideal: float, floor: float) -> EpisodeHit:
-    keyword = _scale_keyword(judged, ideal)
-    match_type = _match_type(_scale_cosine(judged.similarity, floor), keyword)
-    return EpisodeHit(passage, judged.fused, judged.similarity, keyword, match_type)
 
 
 def _find_candidates(
     query: Query, vector: Vector, index: MemorySearch | EpisodeIndex, depth: int
 ) -> tuple[list[Candidate], Matching]:
     """Return both rankings to this depth; keyword matches include their cosine."""
-    looked_for = search_terms(query.text) if query.hybrid else []
-    matching = index.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
+    terms = search_terms(query.text) if query.hybrid else []
+    matching = index.matching(terms, depth, query.scope) if terms else Matching((), 0.0)
     return index.nearest(vector, depth, query.scope, also=(candidate.id for candidate in matching.candidates)), matching
 
 
@@ -224,11 +219,8 @@ def newer_first(scores: Mapping[int, float], store: MemoryReader) -> list[int]:
         ]:
             newest = max(later, key=lambda at: newer[order[place]][order[at]])
             order[place], order[newest] = order[newest], order[place]
-    return _move_before_replaced(order, store)
 
-
-def _move_before_replaced(order: list[int], store: MemoryQueries) -> list[int]:
-    """Move each memory among the first before the memories that it probably replaces."""
+    # Each memory among the first precedes the memories that it probably replaces.
     for memory in store.get(order[:_FIRST_PLACES]):
         older = [order.index(memory_id) for memory_id in memory.may_replace if memory_id in order]
         if older and min(older) < (place := order.index(memory.id)):
@@ -258,18 +250,15 @@ def _best_first(judged: _ScoredCandidate) -> tuple[float, int]:
 
 
 def _build_hit(judged: _ScoredCandidate, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:
-    keyword = _scale_keyword(judged, ideal)
-    return Hit(
-        memory=memory,
-        score=min(1.0, judged.fused + bonus),
-        similarity=judged.similarity,
-        keyword=keyword,
-        match_type=_match_type(_scale_cosine(judged.similarity, floor), keyword),
-    )
+    keyword, match_type = _describe_match(judged, ideal, floor)
+    score = min(1.0, judged.fused + bonus)
+    return Hit(memory=memory, score=score, similarity=judged.similarity, keyword=keyword, match_type=match_type)
 
 
-def _scale_keyword(judged: _ScoredCandidate, ideal: float) -> float:
-    return judged.bm25 / (judged.bm25 + ideal) if judged.bm25 > 0 else 0.0
+def _describe_match(judged: _ScoredCandidate, ideal: float, floor: float) -> tuple[float, MatchType]:
+    """Return the keyword score from 0 to 1, and the match type."""
+    keyword = judged.bm25 / (judged.bm25 + ideal) if judged.bm25 > 0 else 0.0
+    return keyword, _match_type(_scale_cosine(judged.similarity, floor), keyword)
 
 
 def _match_type(by_vector: float, by_words: float) -> MatchType:
@@ -340,9 +329,6 @@ class _QueryFilters:
         return 0.5
 
 
-# ── explanations ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _explain(
     query: Query,
     selected: Sequence[Hit],
@@ -353,8 +339,8 @@ def _explain(
     says: Mapping[int, float],
 ) -> list[Hit]:
     """Return the hits with an explanation of their rank."""
-    looked_for = search_terms(query.text) if query.hybrid else []
-    words_by_id = store.holding(looked_for, [hit.id for hit in selected])
+    terms = search_terms(query.text) if query.hybrid else []
+    words_by_id = store.holding(terms, [hit.id for hit in selected])
     by_vector = {candidate.id: place for place, candidate in enumerate(near, start=1)}
     by_words = {candidate.id: (place, candidate.score) for place, candidate in enumerate(matching.candidates, start=1)}
     filters = _QueryFilters.by(query.text)
@@ -369,13 +355,13 @@ def _explain(
         if hit.id in says:
             parts = [f"{1 - READ_WEIGHT:.2f} × ({' + '.join(parts)})"]
             parts.append(f"{READ_WEIGHT:.2f} × {says[hit.id]:.3f} (re-ranking)")
-        rest = 1 - READ_WEIGHT if hit.id in says else 1.0
+        fused_weight = 1 - READ_WEIGHT if hit.id in says else 1.0
         parts += filters.bonus(hit.memory.speaker, hit.memory.created_at)[1]
         why = Explanation(
             vector_rank=by_vector.get(hit.id),
-            vector_share=rest * weight * share,
+            vector_share=fused_weight * weight * share,
             keyword_rank=rank,
-            keyword_share=rest * (1 - weight) * hit.keyword,
+            keyword_share=fused_weight * (1 - weight) * hit.keyword,
             bm25=bm25,
             words=tuple(words_by_id.get(hit.id, ())),
             formula=f"{hit.score:.3f} = " + " + ".join(parts),

@@ -88,7 +88,10 @@ class RetrievalLog:
         earliest = days_before(now, _LATE_DAYS)
         retrievals = []
         for at, caller, ids in recalls:
-            when = _parse_time(at, now)
+            try:
+                when = to_utc_iso(at)
+            except InvalidInput:
+                when = now
             dated = when if earliest < when < now else now
             retrievals += [Retrieval(memory_id, "", caller[:MAX_LABEL], dated) for memory_id in ids]
         self._store.note(retrievals)
@@ -118,10 +121,3 @@ class RetrievalLog:
             self.flush()
         except CofioError as error:
             _log.warning("The log of retrievals could not be written: %s", error)
-
-
-def _parse_time(text: str, otherwise: str) -> str:
-    try:
-        return to_utc_iso(text)
-    except InvalidInput:
-        return otherwise

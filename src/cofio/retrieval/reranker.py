@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 from cofio.models.memory import Memory
 from cofio.ports import LateInteractionModel, TokenEmbeddings
@@ -33,7 +33,17 @@ class Reranker:
             encoding = self._pool.submit(model.read, texts, "query")
         except RuntimeError:  # closed meanwhile, or the process exits
             return dict
-        return lambda: self._collect_encoded(model, texts, encoding)
+
+        def collect() -> Mapping[str, TokenQuery]:
+            """Wait for the encoded queries. A failing re-ranker costs the re-ranking, not the answer."""
+            try:
+                encoded = encoding.result()
+            except Exception as error:  # noqa: BLE001 - a model may raise anything
+                self._log_failure(error)
+                return {}
+            return {text: TokenQuery(model, tokens) for text, tokens in zip(texts, encoded, strict=True) if tokens}
+
+        return collect
 
     def pending(self) -> int:
         """Return the number of memories without token embeddings; 0 if re-ranking is off."""
@@ -73,17 +83,6 @@ class Reranker:
     def close(self) -> None:
         self._model = None
         self._pool.shutdown(wait=False)
-
-    def _collect_encoded(
-        self, model: LateInteractionModel, texts: Sequence[str], encoding: Future[list[bytes]]
-    ) -> Mapping[str, TokenQuery]:
-        """Return the encoded queries. A failing re-ranker costs the re-ranking, not the answer."""
-        try:
-            encoded = encoding.result()
-        except Exception as error:  # noqa: BLE001 - a model may raise anything
-            self._log_failure(error)
-            return {}
-        return {text: TokenQuery(model, tokens) for text, tokens in zip(texts, encoded, strict=True) if tokens}
 
     def _log_failure(self, error: Exception) -> None:
         _log.warning("Re-ranking is disabled: %s", error)

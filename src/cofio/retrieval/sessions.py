@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from cofio.errors import NotFound
 from cofio.models import sessions
 from cofio.models.memory import MAX_LABEL, MAX_PAGE, check_int, check_text, to_utc_iso
@@ -70,7 +68,15 @@ class SessionService:
     def _build_detail(self, session: AgentSession, turns: int, changesets: int) -> SessionDetail:
         session_turns = self._index.turns(session, turns)
         summaries = self._index.turns(session, turns, summaries=True)
-        learned, changed = self._list_changes(self._index.changesets(session, changesets))
+        learned: list[SessionMemory] = []
+        changed: list[SessionMemory] = []
+        for number in self._index.changesets(session, changesets):
+            try:
+                changeset = self._store.changeset(number)
+            except NotFound:  # not visible to this viewer
+                continue
+            for is_new, memory in sessions.memories_of(changeset.changes, undone=changeset.undone_by is not None):
+                (learned if is_new else changed).append(memory)
         recalled = self._store.get(self._index.injected(session)) if turns > 1 else []
         return SessionDetail(
             session=session,
@@ -80,16 +86,3 @@ class SessionService:
             learned=tuple(learned),
             changed=tuple(changed),
         )
-
-    def _list_changes(self, numbers: Iterable[int]) -> tuple[list[SessionMemory], list[SessionMemory]]:
-        """Return the memories added, and those changed, by changesets."""
-        learned: list[SessionMemory] = []
-        changed: list[SessionMemory] = []
-        for number in numbers:
-            try:
-                changeset = self._store.changeset(number)
-            except NotFound:  # not visible to this viewer
-                continue
-            for is_new, memory in sessions.memories_of(changeset.changes, undone=changeset.undone_by is not None):
-                (learned if is_new else changed).append(memory)
-        return learned, changed

@@ -15,11 +15,9 @@ import numpy as np
 
 from cofio.dashboard.projection.cluster_labels import label_clusters
 from cofio.dashboard.projection.clusters import find_clusters
-from cofio.dashboard.projection.force_layout import layout_points
+from cofio.dashboard.projection.force_layout import layout_points, principal_components
 from cofio.dashboard.projection.grid import fit_to_grid, resolve_overlaps
-from cofio.dashboard.projection.map_cache import MapCache
-from cofio.dashboard.projection.pca import principal_components
-from cofio.dashboard.projection.previous_positions import PreviousPositions
+from cofio.dashboard.projection.map_cache import MapCache, PreviousPositions
 from cofio.models.dashboard import Cluster, Map, MapSource
 
 if TYPE_CHECKING:
@@ -38,27 +36,23 @@ def redraw_map(dots: MapSource, before: PreviousPositions | None) -> tuple[Map, 
 
     The map omits the vectors, which are large.
     """
-    ground = (before.update(dots) if before else None) or PreviousPositions.of(dots, place_memories(dots))
-    light = dots._replace(vectors=np.empty((0, 0), np.float32))
-    return build_map(light, ground.places_of(dots)), ground
-
-
-def place_memories(dots: MapSource) -> Places:
-    """Return the positions of the memories, computed without a previous map."""
-    if not len(dots.ids):
-        return np.empty((0, 2), np.int64)
-    rng = np.random.default_rng(0)
-    return resolve_overlaps(fit_to_grid(layout_points(principal_components(dots.vectors, rng), rng)))
-
-
-def build_map(dots: MapSource, places: Places) -> Map:
-    """Return the map with these positions and their clusters."""
+    ground = (before.update(dots) if before else None) or PreviousPositions.of(dots, _place_memories(dots))
+    places = ground.places_of(dots)
     group = find_clusters(places)
     clusters = [
         _make_cluster(words, places[group == number]) for number, words in enumerate(label_clusters(dots.texts, group))
     ]
     x, y = places.T.tolist()
-    return Map(dots=dots, x=x, y=y, cluster=group.tolist(), clusters=clusters)
+    light = dots._replace(vectors=np.empty((0, 0), np.float32))
+    return Map(dots=light, x=x, y=y, cluster=group.tolist(), clusters=clusters), ground
+
+
+def _place_memories(dots: MapSource) -> Places:
+    """Return the positions of the memories, computed without a previous map."""
+    if not len(dots.ids):
+        return np.empty((0, 2), np.int64)
+    rng = np.random.default_rng(0)
+    return resolve_overlaps(fit_to_grid(layout_points(principal_components(dots.vectors, rng), rng)))
 
 
 def _make_cluster(words: tuple[str, ...], places: Places) -> Cluster:

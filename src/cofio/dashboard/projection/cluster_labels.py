@@ -51,9 +51,11 @@ def label_clusters(texts: Sequence[str], group: Labels) -> list[tuple[str, ...]]
     if group.max(initial=-1) < 0:
         return []
     words = _count_terms(texts)
+    scores = _score_terms(words, group)
+    best_group = scores.argmax(axis=0) if scores.size else np.zeros(0, np.int64)  # of each word
     return [
-        tuple(words.written[term] for term in terms)
-        for terms in _choose_terms(_score_terms(words, group), words.written)
+        tuple(words.written[term] for term in _pick_terms(row, best_group == number, words.written))
+        for number, row in enumerate(scores)
     ]
 
 
@@ -106,22 +108,14 @@ def _score_terms(words: _TermCounts, group: Labels) -> Scores:
     return scores
 
 
-def _choose_terms(telling: Scores, written: Sequence[str]) -> list[list[int]]:
-    """Return the words of each group: those that score highest in it, then others if these are too few."""
-    owner = telling.argmax(axis=0) if telling.size else np.zeros(0, np.int64)
-    return [_pick_terms(scores, owner == cluster, written) for cluster, scores in enumerate(telling)]
-
-
 def _pick_terms(scores: NDArray[np.float64], in_cluster: NDArray[np.bool_], written: Sequence[str]) -> list[int]:
+    """Return the words of a group: those that score highest in it, then others if these are too few."""
     best = np.argsort(-scores, kind="stable")[:LOOKED_AT]
     best = best[scores[best] > 0]
     terms: list[int] = []
     for term in [*best[in_cluster[best]].tolist(), *best[~in_cluster[best]].tolist()]:
         is_distinct = len(terms) < FEWEST or (in_cluster[term] and scores[term] >= PART * scores[terms[0]])
-        if is_distinct and not any(_is_alike(written[term], written[earlier]) for earlier in terms):
+        start = written[term].lower()[:_ALIKE]
+        if is_distinct and all(written[earlier].lower()[:_ALIKE] != start for earlier in terms):
             terms.append(term)
     return terms[:MOST]
-
-
-def _is_alike(first: str, second: str) -> bool:
-    return first.lower()[:_ALIKE] == second.lower()[:_ALIKE]

@@ -46,7 +46,9 @@ def resolve_overlaps(places: Places) -> Places:
         if not rank.any():
             break
         steps += rank
-        result = _step(places, steps)
+        radius, angle = GAP * np.sqrt(steps), GOLDEN * steps
+        moved = places + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        result = np.clip(np.rint(moved), 0, SIDE).astype(np.int64)
     return result
 
 
@@ -58,10 +60,3 @@ def _rank_duplicates(places: Places) -> NDArray[np.int64]:
     ranks = np.empty(len(places), np.int64)
     ranks[order] = np.arange(len(places)) - begins
     return ranks
-
-
-def _step(places: Places, steps: NDArray[np.int64]) -> Places:
-    radius, angle = GAP * np.sqrt(steps), GOLDEN * steps
-    moved = places + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    result: Places = np.clip(np.rint(moved), 0, SIDE).astype(np.int64)
-    return result

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from cofio.dashboard.projection.pca import Matrix
+    from cofio.ports import Matrix
 
     Rows: TypeAlias = NDArray[np.int64]
 
