@@ -55,7 +55,7 @@ class Found:
 
     def put_in(self, bar: float) -> tuple[float, int, int]:
         """Return the share of wanted facts injected at this minimum score, the lines, and the tokens of the block."""
-        memories = recall.not_yet_injected([hit.memory for hit in self.hits if hit.score >= bar], {})
+        memories = recall.distinct([hit.memory for hit in self.hits if hit.score >= bar])
         told = recall.build_briefing(recall.take_first(memories, recall.AT_PROMPT), briefing.PROMPT)
         units = {str(hit.memory.metadata["unit"]) for hit in self.hits if hit.id in told.injected}
         share = len(units & self.wanted) / len(self.wanted) if self.wanted else 0.0

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.domain_knowledge.extract.quantities import quantities
 from cofio.domain_knowledge.mentions import MentionedClaim, find_mentions
 from cofio.models.domain_knowledge import (
     Claim,
@@ -41,7 +40,7 @@ def tables_with(*rows: Knowledge) -> KnowledgeTables:
 
 
 def mentions_in(prompt: str, *rows: Claim) -> list[MentionedClaim]:
-    return find_mentions(prompt, tables_with(*rows), None, quantities)
+    return find_mentions(prompt, tables_with(*rows))
 
 
 def refs_in(prompt: str, *rows: Claim) -> list[str]:

@@ -253,7 +253,7 @@ def test_token_costs_match_the_recall_block(tmp_path: Path) -> None:
         costs = list(ConversationRunner(keeper, embedder)._add_costs(hits))
         for lines in range(1, 11):
             block = recall.build_briefing(
-                recall.take_first(recall.not_yet_injected([hit.memory for hit in hits[:lines]], {}), lines), PROMPT
+                recall.take_first(recall.distinct([hit.memory for hit in hits[:lines]]), lines), PROMPT
             )
             assert costs[lines - 1][0] + runner.FRAME == block.tokens
     assert len({cost for cost, _ in costs}) == 9  # duplicates are injected once

@@ -7,7 +7,6 @@ from types import MappingProxyType
 
 from cofio.core.search import SearchService
 from cofio.domain_knowledge import context, mentions
-from cofio.domain_knowledge.extract.quantities import quantities
 from cofio.ingest import sanitize
 from cofio.ingest.writer import check_author
 from cofio.models.memory import (
@@ -93,7 +92,7 @@ class RecallService:
         texts = set(injected.values())
         queries = self._relevance.queries(questions, Scope(visible_in=project), most, spare)
         hits = self._select_relevant(questions, self._search.run(queries), most, is_known)
-        memories = recall.not_yet_injected([hit.memory for hit in hits], injected)
+        memories = recall.distinct([hit.memory for hit in hits], injected.values())
         block = recall.build_briefing(
             recall.take_first(memories, most, self._staleness.check), briefing.PROMPT, exactly=exactly
         )
@@ -153,7 +152,7 @@ class RecallService:
         """Return new domain knowledge lines for what a prompt names, and the memories that would only repeat them."""
         if briefing.is_trivial(prompt):
             return [], set()
-        matches = mentions.find_mentions(prompt, self._store.domain, self._viewer, quantities)
+        matches = mentions.find_mentions(prompt, self._store.domain, self._viewer)
         sure = [match for match in matches if match.claim.confidence >= recall.LEAST_SURE]
         return recall.new_exact_lines(context.briefing_lines(sure, self._clock), injected)
 
@@ -178,17 +177,17 @@ class RecallService:
         check_author(by)
         caps = {"max_patterns": max_patterns, "max_thresholds": max_thresholds}
         config = context.AutoRecallConfig(max_memory_results=max_memories, **caps)
-        matches = mentions.find_mentions(query, self._store.domain, self._viewer, quantities)
+        matches = mentions.find_mentions(query, self._store.domain, self._viewer)
         when = to_utc_iso(at) if at else self._clock()
         rows = context.shown_rows(matches, self._store.domain, when, config, self._viewer)
         questions = recall.questions(query) if max_memories else []
         spare = max_memories + len(rows.memories)
         answers = self._search.run(self._relevance.queries(questions, Scope(), max_memories, spare))
         relevant = self._select_relevant(questions, answers, max_memories, lambda memory: memory.id in rows.memories)
-        hits = recall.distinct(relevant, max_memories)
+        hits = recall.distinct(relevant)[:max_memories]
         self._log.note(hits, sanitize.redact(query[:_LOGGED]), by)
         labelled = [self._search.add_freshness(hit) for hit in hits]
-        return context.build_recall_context(query, rows.beside(lambda _: labelled), config)
+        return context.build_recall_context(query, rows.beside(labelled), config)
 
     def enrich_prompt(
         self,

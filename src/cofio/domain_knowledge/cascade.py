@@ -59,21 +59,24 @@ def _is_silenced(decision: _Silencing, store: MemoryQueries) -> bool:
 
 
 def _erase_rows(memory_id: int, store: Store, viewer: Viewer | None) -> Iterator[RowDecision]:
-    """Yield decisions that erase the rows of a memory; rows that the viewer may not erase are dropped instead.
+    """Yield decisions that erase all rows that a memory ever stated; rows that the viewer may not erase are dropped.
 
     A viewer may erase rows that are private to them and always were.
     """
+    changesets = dict.fromkeys(change.changeset for change in _list_changes(memory_id, store))
+    lines = [line for changeset in changesets for line in store.changeset(changeset).knowledge]
+    states = [(line.ref, row) for line in lines for row in (line.before, line.after) if row]
+    rows = {ref: row for ref, row in states if _get_memory_id(row) == memory_id}
     current = {row.ref: row for row in store.domain.stated_by([memory_id])}
     reason = f"read from memory {memory_id}"
-    for ref, row in {**_list_past_rows(memory_id, store), **current}.items():
-        if not _may_erase(row, store, viewer):
-            yield from [DeleteRow(row.TABLE, row.id, reason)] if ref in current else ()
-        else:
-            remaining = store.domain.get(row.TABLE, [row.id]) if ref not in current else []
+    for ref, row in {**rows, **current}.items():
+        if _may_erase(row, store, viewer):
+            restated = [] if ref in current else store.domain.get(row.TABLE, [row.id])
             yield PurgeRow(row.TABLE, row.id, reason)
-            yield from (
-                PutRow(kept_row, "another memory states it now") for kept_row in remaining
-            )  # without its history
+            for other_row in restated:
+                yield PutRow(other_row, "another memory states it now")  # without its history
+        elif ref in current:
+            yield DeleteRow(row.TABLE, row.id, reason)
 
 
 def _may_erase(row: Knowledge, store: Store, viewer: Viewer | None) -> bool:
@@ -88,14 +91,6 @@ def _may_erase(row: Knowledge, store: Store, viewer: Viewer | None) -> bool:
     return all(owns(viewer, state) for line in lines for state in (line.before, line.after) if state)
 
 
-def _list_past_rows(memory_id: int, store: Store) -> dict[str, Knowledge]:
-    """Return the rows that this memory ever stated, in their latest version, by reference."""
-    changesets = dict.fromkeys(change.changeset for change in _list_changes(memory_id, store))
-    lines = [line for changeset in changesets for line in store.changeset(changeset).knowledge]
-    states = [(line.ref, row) for line in lines for row in (line.before, line.after) if row]
-    return {ref: row for ref, row in states if _get_memory_id(row) == memory_id}
-
-
 def _list_changes(memory_id: int, store: Store) -> list[Change]:
     """Return the changes of this memory, oldest first; empty if it does not exist."""
     memories = store.get([memory_id])
@@ -104,5 +99,4 @@ def _list_changes(memory_id: int, store: Store) -> list[Change]:
 
 def _get_memory_id(row: Knowledge) -> int | None:
     """Return the memory that states the row in words, or None."""
-    memory: int | None = getattr(row, "memory", None)
-    return memory
+    return getattr(row, "memory", None)

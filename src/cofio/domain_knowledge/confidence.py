@@ -47,7 +47,8 @@ def apply_verdict(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Cl
             f"{claim.ref} has no verdict {verdict!r} to remove.", "`cofio knowledge list feedback` lists the verdicts."
         )
     counts = {"confirmed": claim.confirmed, "refuted": claim.refuted, name: count}
-    return replace(claim, **counts, confidence=confidence_of(_get_prior(claim), **counts))
+    prior = claim.confidence if claim.prior is None else claim.prior
+    return replace(claim, **counts, confidence=confidence_of(prior, **counts))
 
 
 def carry_confidence(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
@@ -58,27 +59,16 @@ def carry_confidence(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
     """
     if stated:
         return replace(new, prior=new.confidence, confirmed=0, refuted=0)
-    if is_same_row(_strip_claim(old), _strip_claim(new)):
-        return _copy_belief(new, old)
-    return replace(new, confidence=old.confidence, prior=old.confidence, confirmed=0, refuted=0)
-
-
-def _get_prior(claim: Claim) -> float:
-    return claim.confidence if claim.prior is None else claim.prior
-
-
-def _copy_belief(claim: _Claim, believed_as: Claim) -> _Claim:
-    belief = {name: getattr(believed_as, name) for name in ("confidence", "prior", "confirmed", "refuted")}
-    return replace(claim, **belief)
+    if not is_same_row(_strip_claim(old), _strip_claim(new)):
+        return replace(new, confidence=old.confidence, prior=old.confidence, confirmed=0, refuted=0)
+    return replace(new, confidence=old.confidence, prior=old.prior, confirmed=old.confirmed, refuted=old.refuted)
 
 
 def _strip_claim(claim: Claim) -> Claim:
     """Return the claim without confidence, owner and memory."""
-    nobodys = replace(claim, place="", agent="", user="", team="", visibility="private")
-    return replace(nobodys, confidence=0.5, prior=0.5, confirmed=0, refuted=0, memory=None)
+    unowned = replace(claim, place="", agent="", user="", team="", visibility="private")
+    return replace(unowned, confidence=0.5, prior=0.5, confirmed=0, refuted=0, memory=None)
 
-
-# ── counted verdicts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 BROUGHT = 0  # stands for a changeset: verdicts imported with the claim from another store
 
@@ -88,7 +78,19 @@ def counting_changesets(history: Sequence[KnowledgeChange]) -> frozenset[int]:
 
     Verdicts from before the claim was restated, or dropped and stored again, do not count.
     """
-    return _fold_history(history, frozenset(), _count_change)
+
+    def count(standing: frozenset[int], change: KnowledgeChange) -> frozenset[int]:
+        before, after = change.before, change.after
+        if not isinstance(after, Claim) or not after.confirmed + after.refuted:
+            return frozenset()
+        if not isinstance(before, Claim):
+            return frozenset({BROUGHT})
+        if before.prior != after.prior:
+            return frozenset()
+        moved = (before.confirmed, before.refuted) != (after.confirmed, after.refuted)
+        return standing | {change.changeset} if moved else standing
+
+    return _fold_history(history, count)
 
 
 def processed_in(history: Sequence[KnowledgeChange], ref: str) -> frozenset[int]:
@@ -97,7 +99,15 @@ def processed_in(history: Sequence[KnowledgeChange], ref: str) -> frozenset[int]
     There are several if the verdict was stored again for the same claim: the claim changed in the last one only if it
     had lost the verdict before. Empty if the verdict does not count.
     """
-    return _fold_history(history, frozenset(), lambda since, change: _processed_in(since, change, ref))
+
+    def count(since: frozenset[int], change: KnowledgeChange) -> frozenset[int]:
+        before, after = change.before, change.after
+        if not isinstance(after, Feedback) or not _judges(after, ref):
+            return frozenset()
+        as_before = isinstance(before, Feedback) and _judges(before, ref) and before.verdict == after.verdict
+        return since | {change.changeset} if as_before else frozenset({change.changeset})
+
+    return _fold_history(history, count)
 
 
 def verdict_counts(verdict: Sequence[KnowledgeChange], claim: Sequence[KnowledgeChange], ref: str) -> bool:
@@ -109,43 +119,20 @@ def verdict_counts(verdict: Sequence[KnowledgeChange], claim: Sequence[Knowledge
     return came and not any(change.changeset in since for change in claim if change.action != "add")
 
 
-def _count_change(standing: frozenset[int], change: KnowledgeChange) -> frozenset[int]:
-    before, after = change.before, change.after
-    if not isinstance(after, Claim) or not after.confirmed + after.refuted:
-        return frozenset()
-    if not isinstance(before, Claim):
-        return frozenset({BROUGHT})
-    if before.prior != after.prior:
-        return frozenset()
-    moved = (before.confirmed, before.refuted) != (after.confirmed, after.refuted)
-    return standing | {change.changeset} if moved else standing
-
-
-def _processed_in(since: frozenset[int], change: KnowledgeChange, ref: str) -> frozenset[int]:
-    before, after = change.before, change.after
-    if not isinstance(after, Feedback) or not _judges(after, ref):
-        return frozenset()
-    as_before = isinstance(before, Feedback) and _judges(before, ref) and before.verdict == after.verdict
-    return since | {change.changeset} if as_before else frozenset({change.changeset})
-
-
 def _judges(verdict: Feedback, ref: str) -> bool:
     return verdict.processed and ref in verdict.about
 
 
-_State = TypeVar("_State")
-
-
 def _fold_history(
-    history: Sequence[KnowledgeChange], start: _State, after: Callable[[_State, KnowledgeChange], _State]
-) -> _State:
-    """Fold a row's changes into a state. An undo returns to the state in which the row last had that content."""
-    state = start
-    been: list[tuple[Knowledge | None, _State]] = [(None, start)]
+    history: Sequence[KnowledgeChange], count: Callable[[frozenset[int], KnowledgeChange], frozenset[int]]
+) -> frozenset[int]:
+    """Fold a row's changes into the changesets that count. An undo returns to the earlier ones with that content."""
+    counting: frozenset[int] = frozenset()
+    earlier: list[tuple[Knowledge | None, frozenset[int]]] = [(None, counting)]
     for change in history:
         if change.action == "revert":
-            state = next((then for row, then in reversed(been) if row == change.after), start)
+            counting = next((then for row, then in reversed(earlier) if row == change.after), frozenset())
         else:
-            state = after(state, change)
-        been.append((change.after, state))
-    return state
+            counting = count(counting, change)
+        earlier.append((change.after, counting))
+    return counting

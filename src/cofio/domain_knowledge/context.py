@@ -104,17 +104,12 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
         RELATED: [list_item(related_text(step.correlation), score=step.confidence) for step in related],
         MEMORIES: [memory_item(memory) for memory in memories],
     }
-    sections = {
-        heading: build_section(
-            f"{heading}\n", [f"{item}\n" for item in dict.fromkeys(filter(None, section))], room, gap="\n"
-        )[0]
-        for heading, section in items.items()
-    }
+    sections = {}
+    for heading, section in items.items():
+        lines = [f"{item}\n" for item in dict.fromkeys(filter(None, section))]
+        sections[heading] = build_section(f"{heading}\n", lines, room, gap="\n")[0]
     shown = [sections[heading] for heading in (MEMORIES, PATTERNS, THRESHOLDS, RELATED, SEASONS) if sections[heading]]
     return f"<{TAG}>\n{chr(10).join(shown) or NOTHING + chr(10)}</{TAG}>"
-
-
-# ── lines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def memory_item(item: Scored) -> str:
@@ -155,9 +150,6 @@ def of_source(text: str, source: str) -> str:
     return text if fold(source) in fold(text) else f"{source}: {text}"
 
 
-# ── rows for a query ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRows:
     """Rows shown for a query, each section within its limit."""
@@ -170,18 +162,18 @@ class ShownRows:
     @property
     def memories(self) -> frozenset[int]:
         """Return the memories that state these rows in words."""
-        thresholds = [
-            threshold.threshold if isinstance(threshold, FiringThreshold) else threshold
-            for threshold in self.thresholds
+        rows: list[Claim] = [
+            *self.patterns,
+            *(row.threshold if isinstance(row, FiringThreshold) else row for row in self.thresholds),
+            *(step.correlation for step in self.related),
+            *(season.seasonal for season in self.seasons),
         ]
-        steps, on = [step.correlation for step in self.related], [season.seasonal for season in self.seasons]
-        rows: list[Claim] = [*self.patterns, *thresholds, *steps, *on]
         return frozenset(row.memory for row in rows if row.memory is not None)
 
-    def beside(self, search: Callable[[str], Sequence[Scored]]) -> RecallSources:
-        """Return the rows as sources, together with this search."""
+    def beside(self, memories: Sequence[Scored]) -> RecallSources:
+        """Return the rows as sources, together with these memories."""
         return RecallSources(
-            search=search,
+            search=lambda _query: memories,
             get_patterns=lambda: self.patterns,
             get_thresholds=lambda: self.thresholds,
             get_related=lambda: self.related,
@@ -228,10 +220,9 @@ def shown_rows(
 
 def _build_step(correlation: Correlation, sides: Sequence[str]) -> CorrelationStep:
     """Return the step from the named side to the other."""
-    forward = correlation.source_a in sides
-    here, there = (
-        (correlation.source_a, correlation.source_b) if forward else (correlation.source_b, correlation.source_a)
-    )
+    here, there, forward = correlation.source_a, correlation.source_b, correlation.source_a in sides
+    if not forward:
+        here, there = there, here
     return CorrelationStep(here, there, correlation, forward, 1, correlation.confidence, correlation.inverse)
 
 

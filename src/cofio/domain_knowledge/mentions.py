@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
-from typing import NamedTuple, Protocol, TypeAlias
+from itertools import pairwise, product
+from typing import NamedTuple, TypeAlias
 
+from cofio.domain_knowledge.extract.quantities import TextQuantity, quantities
 from cofio.domain_knowledge.lookup import firing
 from cofio.models.domain_knowledge import ANY, TABLES, Claim, Correlation, FiringThreshold, Threshold, name_prefix
 from cofio.models.memory import Viewer
@@ -27,25 +28,6 @@ from cofio.ports import KnowledgeTables
 from cofio.text import lazy_re
 from cofio.text.tokens import STOP_WORDS
 
-
-class PromptQuantity(Protocol):
-    """Number in a text, with its unit and position."""
-
-    @property
-    def value(self) -> float: ...
-
-    @property
-    def unit(self) -> str: ...
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-
-#: Function that returns the quantities of a text in order.
-Reading: TypeAlias = Callable[[str], Sequence[PromptQuantity]]
 Span: TypeAlias = tuple[int, int]
 
 _READ = 4_000  # characters read from each end of a prompt
@@ -64,20 +46,13 @@ class MentionedClaim(NamedTuple):
     sides: tuple[str, ...] = ()  # correlation: the sides named
 
 
-def no_quantities(_text: str) -> Sequence[PromptQuantity]:
-    """Return no quantities."""
-    return ()
-
-
-def find_mentions(
-    prompt: str, domain: KnowledgeTables, viewer: Viewer | None = None, quantities: Reading = no_quantities
-) -> list[MentionedClaim]:
+def find_mentions(prompt: str, domain: KnowledgeTables, viewer: Viewer | None = None) -> list[MentionedClaim]:
     """Return claims that the prompt names and the viewer may see, in order of relevance.
 
     First those that fire, then those whose metric occurs; ties by confidence. At most one lookup; none for a prompt
     without a word that could be a name.
     """
-    words = _PromptWords(prompt, quantities)
+    words = _PromptWords(prompt)
     keys = words.openings()
     if not keys:
         return []
@@ -87,14 +62,8 @@ def find_mentions(
 
 def _rank(mention: MentionedClaim) -> tuple[bool, bool, bool, float, int, str]:
     claim = mention.claim
-    return (
-        mention.fires is None,
-        not mention.metric,
-        not mention.is_complete,
-        -claim.confidence,
-        TABLES.index(claim.TABLE),
-        claim.id,
-    )
+    is_less = (mention.fires is None, not mention.metric, not mention.is_complete)
+    return (*is_less, -claim.confidence, TABLES.index(claim.TABLE), claim.id)
 
 
 def _match_claim(claim: Claim, words: _PromptWords) -> MentionedClaim | None:
@@ -120,9 +89,6 @@ def _match_threshold(threshold: Threshold, words: _PromptWords) -> MentionedClai
     return MentionedClaim(threshold, source.is_complete, bool(metric), fires[0] if fires else None)
 
 
-# ── names in a prompt ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class _Word(NamedTuple):
     folded: str
     raw: str
@@ -141,10 +107,9 @@ class _NameMatch(NamedTuple):
 class _PromptWords:
     """Words of a prompt with their positions, computed lazily: most prompts name nothing."""
 
-    def __init__(self, prompt: str, quantities: Reading) -> None:
+    def __init__(self, prompt: str) -> None:
         ends = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n\n{prompt[-_READ:]}"
         self.text = unicodedata.normalize("NFKC", ends)
-        self._reading = quantities
 
     def openings(self) -> list[str]:
         """Return the lookup keys of names that may occur here, without duplicates; empty for stop words only."""
@@ -174,8 +139,13 @@ class _PromptWords:
         return places
 
     @cached_property
-    def _quantities(self) -> list[PromptQuantity]:
-        return [quantity for quantity in self._reading(self.text) if self._is_number(quantity)]
+    def _quantities(self) -> list[TextQuantity]:
+        """Return large numbers and those with digits; the "one" in "price is one of the things" is not a price."""
+        return [
+            quantity
+            for quantity in quantities(self.text)
+            if quantity.value >= 100 or any(sign.isdigit() for sign in self.text[quantity.start : quantity.end])
+        ]
 
     def names(self, name: str) -> _NameMatch:
         """Return the occurrences of the name, else of as many of its leading words as occur."""
@@ -197,41 +167,30 @@ class _PromptWords:
         spans = []
         for place in self._places.get(words[0].folded, ()) if words else ():
             run = self._words[place : place + len(words)]
-            if [word.folded for word in run] != [word.folded for word in words] or not self._is_joined(run):
+            if [word.folded for word in run] != [word.folded for word in words]:
                 continue
-            if not as_written or [word.raw for word in run] == [word.raw for word in words]:
+            if as_written and [word.raw for word in run] != [word.raw for word in words]:
+                continue
+            gaps = ((one.end, other.start) for one, other in pairwise(run) if one.end <= other.start)
+            if all(_JOINT.fullmatch(self.text, *gap) for gap in gaps):
                 spans.append((run[0].start, run[-1].end))
         return spans
 
-    def _is_joined(self, run: Sequence[_Word]) -> bool:
-        gaps = ((one.end, other.start) for one, other in pairwise(run) if one.end <= other.start)
-        return all(_JOINT.fullmatch(self.text, *gap) for gap in gaps)
-
-    # ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def value(self, sources: Sequence[Span] | None, metrics: Sequence[Span], unit: str) -> PromptQuantity | None:
+    def value(self, sources: Sequence[Span] | None, metrics: Sequence[Span], unit: str) -> TextQuantity | None:
         """Return the quantity reported for the metric of the sources, or of any source if `sources` is None."""
-        ways: list[tuple[bool, int, int, PromptQuantity]] = []
-        for source in [None] if sources is None else sources[:_OCCURRENCES]:
-            for metric in metrics[:_OCCURRENCES]:
-                for quantity in self._find_near(metric, unit):
-                    number = quantity.start, quantity.end
-                    if self._is_linked(source, metric, number):
-                        places = [place for place in (source, metric, number) if place]
-                        width = max(end for _, end in places) - min(start for start, _ in places)
-                        ways.append((number < metric, width, quantity.start, quantity))
+        ways: list[tuple[bool, int, int, TextQuantity]] = []
+        occurrences = product([None] if sources is None else sources[:_OCCURRENCES], metrics[:_OCCURRENCES])
+        for source, metric in occurrences:
+            for quantity in self._quantities:
+                if quantity.unit == "%" and unit != "%":
+                    continue  # "volume fell 5%" is a change, not a value
+                is_near = metric[0] - _APART <= quantity.end and quantity.start <= metric[1] + 2 * _APART
+                number = quantity.start, quantity.end
+                if is_near and self._is_linked(source, metric, number):
+                    places = [place for place in (source, metric, number) if place]
+                    width = max(end for _, end in places) - min(start for start, _ in places)
+                    ways.append((number < metric, width, quantity.start, quantity))
         return min(ways, key=lambda way: way[:3])[-1] if ways else None
-
-    def _find_near(self, metric: Span, unit: str) -> Iterator[PromptQuantity]:
-        for quantity in self._quantities:
-            if quantity.unit == "%" and unit != "%":
-                continue  # "volume fell 5%" is a change, not a value
-            if metric[0] - _APART <= quantity.end and quantity.start <= metric[1] + 2 * _APART:
-                yield quantity
-
-    def _is_number(self, quantity: PromptQuantity) -> bool:
-        """Return whether it has digits or is large; the "one" in "price is one of the things" is not a price."""
-        return quantity.value >= 100 or any(sign.isdigit() for sign in self.text[quantity.start : quantity.end])
 
     def _is_linked(self, source: Span | None, metric: Span, number: Span) -> bool:
         """Return whether only linking words separate the positions."""
@@ -239,15 +198,13 @@ class _PromptWords:
         if any(left[1] > right[0] for left, right in pairwise(places)):
             return False
         for left, right in pairwise(places):
-            if right[0] - left[1] > _APART:
-                return False
             if (left, right) == (number, metric):
                 link = _MEASURE
             elif (left, right) == (source, metric) and number > metric:
                 link = _LIST  # "AAPL: price 180, volume 6.2M"
             else:
                 link = _LINK if source else _ANYWHERE
-            if not link.fullmatch(self.text, left[1], right[0]):
+            if right[0] - left[1] > _APART or not link.fullmatch(self.text, left[1], right[0]):
                 return False
         return True
 
@@ -282,19 +239,14 @@ def _says_as_much(lead: Sequence[_Word], rest: Sequence[_Word]) -> bool:
 
 def _is_code(words: Sequence[_Word]) -> bool:
     """Return whether it is written like a code: BTC, S3, 7203, EUR/USD."""
-    return all(word.folded.isdigit() or _is_capital(word) for word in words)
-
-
-def _is_capital(word: _Word) -> bool:
-    return word.raw == word.raw.upper() != word.raw.lower()
+    return all(word.folded.isdigit() or word.raw == word.raw.upper() != word.raw.lower() for word in words)
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _WORD = lazy_re.compile(r"[^\W_]+")
-_JOINT = lazy_re.compile(
-    r"[^\S\n]*(?:[^\w\s,;!?]|_)?[^\S\n]*"
-)  # between the words of a name: BTC/USD, error_rate, web-1
+#: Between the words of a name: BTC/USD, error_rate, web-1.
+_JOINT = lazy_re.compile(r"[^\S\n]*(?:[^\w\s,;!?]|_)?[^\S\n]*")
 #: Words for measured quantities rather than things.
 _MEASURED = frozenset(
     """

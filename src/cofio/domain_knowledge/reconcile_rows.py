@@ -7,7 +7,7 @@ A repeated row is kept with its verdicts; a row that is stated differently is ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -47,7 +47,8 @@ def to_reading(
     """Build the row to store, or None if it is invalid. `about` holds owner, visibility and confidence."""
     try:
         if denied:
-            return SentenceReading(table, audience_of(_build_example(about)), denies=values)
+            example = Threshold(source=ANY, metric="any", value=0, direction="above", **about)  # for its audience
+            return SentenceReading(table, audience_of(example), denies=values)
         row = make_row(table, {**values, **about})
         if isinstance(row, Seasonal):
             seasonal_times.check(row)
@@ -58,17 +59,33 @@ def to_reading(
 
 def matching_rows(reading: SentenceReading, domain: KnowledgeTables) -> list[Claim]:
     """Return the existing rows that it concerns."""
-    rows = _get_same_id(reading.row, domain) if reading.row else _find_denied(reading, domain)
-    return [row for row in rows if audience_of(row) == reading.eyes]
+    if row := reading.row:
+        ids = [row.id]
+        if isinstance(row, Correlation) and row.relation == "with":  # symmetric: also with its sides swapped
+            ids.append(replace(row, id="", source_a=row.source_b, source_b=row.source_a).id)
+        rows = [match for match in domain.get(row.TABLE, ids) if isinstance(match, Claim)]
+        return [match for match in rows if audience_of(match) == reading.eyes]
+    source = str(reading.denies.get("source_a") or reading.denies.get("source") or "")
+    name = str(reading.denies.get("metric", "")) if source == ANY else source
+    named = domain.naming(words_of(name)) if name else ()
+    return [match for match in named if isinstance(match, Claim) and is_denial_of(reading, match)]
 
 
 def is_denial_of(reading: SentenceReading, row: Claim) -> bool:
     """Return whether it says that the row no longer holds."""
     if reading.row is not None or reading.table != row.TABLE or audience_of(row) != reading.eyes:
         return False
+    values = reading.denies
     if isinstance(row, Threshold):
-        return _is_denied_threshold(row, reading.denies)
-    return isinstance(row, Correlation) and _is_denied_correlation(row, reading.denies)
+        texts = [name for name in ("source", "metric", "direction") if name in values]
+        is_same = all(fold(str(values[name])) == fold(getattr(row, name)) for name in texts)
+        return is_same and ("value" not in values or row.value == values["value"])
+    if not isinstance(row, Correlation) or row.relation != values["relation"]:
+        return False
+    first, second = values["source_a"], values["source_b"]
+    if matches(first, row.source_a) and matches(second, row.source_b):
+        return True
+    return row.relation == "with" and matches(second, row.source_a) and matches(first, row.source_b)
 
 
 def is_same_claim(one: Claim, other: Claim) -> bool:
@@ -83,41 +100,6 @@ def updated_row(old: _Claim, new: _Claim) -> _Claim:
     )
 
 
-# ── parts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _get_same_id(row: Claim, domain: KnowledgeTables) -> Iterator[Claim]:
-    """Yield the row with this id; for a symmetric correlation, also with its sides swapped."""
-    ids = [row.id]
-    if isinstance(row, Correlation) and row.relation == "with":
-        ids.append(replace(row, id="", source_a=row.source_b, source_b=row.source_a).id)
-    yield from (match for match in domain.get(row.TABLE, ids) if isinstance(match, Claim))
-
-
-def _find_denied(reading: SentenceReading, domain: KnowledgeTables) -> Iterator[Claim]:
-    source = str(reading.denies.get("source_a") or reading.denies.get("source") or "")
-    name = str(reading.denies.get("metric", "")) if source == ANY else source
-    for row in domain.naming(words_of(name)) if name else ():
-        if isinstance(row, Claim) and is_denial_of(reading, row):
-            yield row
-
-
-def _is_denied_threshold(row: Threshold, values: Mapping[str, Any]) -> bool:
-    texts = ("source", "metric", "direction")
-    if any(name in values and fold(str(values[name])) != fold(getattr(row, name)) for name in texts):
-        return False
-    return "value" not in values or row.value == values["value"]
-
-
-def _is_denied_correlation(row: Correlation, values: Mapping[str, Any]) -> bool:
-    if row.relation != values["relation"]:
-        return False
-    first, second = values["source_a"], values["source_b"]
-    if matches(first, row.source_a) and matches(second, row.source_b):
-        return True
-    return row.relation == "with" and matches(second, row.source_a) and matches(first, row.source_b)
-
-
 def _normalise_claim(row: Claim) -> tuple[Any, ...]:
     """Return the claim itself, without wording, owner, confidence and times."""
     if isinstance(row, Correlation):
@@ -125,11 +107,6 @@ def _normalise_claim(row: Claim) -> tuple[Any, ...]:
         return (sides if row.relation == "leads" else tuple(sorted(sides)), row.relation, row.inverse)
     values = [getattr(row, field.name) for field in fields(row) if field.name not in _BESIDE]
     return tuple(fold(value) if isinstance(value, str) else value for value in values)
-
-
-def _build_example(about: Mapping[str, Any]) -> Claim:
-    """Return an arbitrary row with this audience."""
-    return Threshold(source=ANY, metric="any", value=0, direction="above", **about)
 
 
 _BESIDE = frozenset(field.name for field in fields(Claim))

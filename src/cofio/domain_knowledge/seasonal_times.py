@@ -21,7 +21,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import product
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cofio.errors import InvalidInput
@@ -68,10 +68,15 @@ def window(seasonal: Seasonal, at: str) -> tuple[str, str] | None:
 @lru_cache(maxsize=1024)  # many patterns share their times
 def _find_window(period: str, during: str, lasts: int, timezone: str, at: str) -> tuple[str, str] | None:
     zone, rule, when = _parse_zone(timezone), _parse_rule(period, during, lasts), datetime.fromisoformat(at)
+    last_match = _get_cache(rule, zone)
+    stretch = None
+    for cached, year in last_match:
+        if cached.start <= when < cached.end and (cached is not _ENDLESS or year == when.year):
+            stretch = cached
     try:
-        stretch = _get_cached(rule, zone, when) or _find_stretch(rule, zone, when)
+        stretch = stretch or _find_stretch(rule, zone, when)
         if stretch and not rule.always and (stretch is not _ENDLESS or _is_endless(rule, zone, when.year)):
-            _get_cache(rule, zone)[:] = [(stretch, when.year)]
+            last_match[:] = [(stretch, when.year)]
         if stretch is _ENDLESS:
             stretch = _get_calendar_period(period, zone, when)
     except (OverflowError, ValueError) as error:
@@ -81,7 +86,18 @@ def _find_window(period: str, during: str, lasts: int, timezone: str, at: str) -
     return (to_utc_iso(stretch.start), to_utc_iso(stretch.end)) if stretch else None
 
 
-# ── intervals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+@lru_cache(maxsize=4096)
+def _get_cache(_rule: _Rule, _zone: tzinfo) -> list[tuple[_Stretch, int]]:
+    """Return the cached interval found last, if any, with its year; an endless one is valid for its year only.
+
+    Finding a long interval is slow, and lookups are usually for successive times.
+    """
+    return []
+
+
+#: Rule that defines when a pattern is active. Its intervals reach at most `reach` beyond the day they start on.
+_Rule: TypeAlias = "_Calendar | _Cron"
+_Time = TypeVar("_Time", datetime, int)
 
 
 class _Stretch(NamedTuple):
@@ -89,23 +105,6 @@ class _Stretch(NamedTuple):
 
     start: datetime
     end: datetime
-
-
-class _Rule(Protocol):
-    """Rule that defines when a pattern is active."""
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def always(self) -> bool:
-        """Return whether it is known to be active at all times."""
-
-    @property
-    def reach(self) -> timedelta:
-        """Return how far intervals may extend beyond the day they start on."""
-
-    def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
-        """Return the intervals that start on a day of the zone."""
 
 
 _ENDLESS = _Stretch(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
@@ -118,7 +117,7 @@ def _find_stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
     today, span = at.astimezone(zone).date(), timedelta(days=2) + timedelta(days=rule.reach.days)
     while span < timedelta(days=_FARTHEST):
         first, last = today - span, today + span
-        stretches = _merge_stretches(stretch for day in _iterate_days(first, last) for stretch in rule.of(day, zone))
+        stretches = _list_stretches(rule, zone, first, last)
         match = next((stretch for stretch in stretches if stretch.start <= at < stretch.end), None)
         # UTC offsets are less than a day, so intervals that start outside the searched days cannot adjoin.
         begins, ends = _to_midnight(first) + timedelta(days=1) + rule.reach, _to_midnight(last)
@@ -130,43 +129,31 @@ def _find_stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
     return _ENDLESS
 
 
-def _get_cached(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
-    """Return a cached interval that contains this time; an endless one is valid for its year only."""
-    for stretch, year in _get_cache(rule, zone):
-        if stretch.start <= at < stretch.end and (stretch is not _ENDLESS or year == at.year):
-            return stretch
-    return None
+def _list_stretches(rule: _Rule, zone: tzinfo, first: date, last: date) -> list[_Stretch]:
+    """Return the intervals that start from the first to the last day, overlapping and adjacent ones merged."""
+    stretches = (stretch for day in _iterate_days(first, last) for stretch in rule.of(day, zone))
+    return [_Stretch(*span) for span in _merge_spans(stretches)]
 
 
-@lru_cache(maxsize=4096)
-def _get_cache(_rule: _Rule, _zone: tzinfo) -> list[tuple[_Stretch, int]]:
-    """Return the mutable cache cell of the interval found last.
-
-    Finding a long interval is slow, and lookups are usually for successive times.
-    """
-    return []
+def _merge_spans(spans: Iterable[tuple[_Time, _Time]]) -> list[tuple[_Time, _Time]]:
+    """Merge overlapping and adjacent spans, in order."""
+    merged: list[tuple[_Time, _Time]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 @lru_cache(maxsize=1024)
 def _is_endless(rule: _Rule, zone: tzinfo, year: int) -> bool:
     """Return whether it is active without a break for the years around this one."""
     first, last = date(year - 5, 1, 1), date(year + 5, 12, 31)
-    stretches = _merge_stretches(stretch for day in _iterate_days(first, last) for stretch in rule.of(day, zone))
     return any(
         stretch.start <= _to_midnight(date(year - 4, 1, 1)) and stretch.end >= _to_midnight(last)
-        for stretch in stretches
+        for stretch in _list_stretches(rule, zone, first, last)
     )
-
-
-def _merge_stretches(stretches: Iterable[_Stretch]) -> list[_Stretch]:
-    """Merge overlapping and adjacent intervals, in order."""
-    merged: list[_Stretch] = []
-    for stretch in sorted(stretches):
-        if merged and stretch.start <= merged[-1].end:
-            merged[-1] = _Stretch(merged[-1].start, max(merged[-1].end, stretch.end))
-        else:
-            merged.append(stretch)
-    return merged
 
 
 def _get_calendar_period(period: str, zone: tzinfo, at: datetime) -> _Stretch:
@@ -248,10 +235,9 @@ def _parse_zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        near = {timezone.casefold(): timezone for timezone in available_timezones()}
-        matches = [near[match] for match in get_close_matches(name.casefold(), near, 1)]
-        example = matches[0] if matches else "Europe/London"
-        hint = f"Give an IANA timezone name, such as {example}."
+        names = {timezone.casefold(): timezone for timezone in available_timezones()}
+        near = get_close_matches(name.casefold(), names, 1)
+        hint = f"Give an IANA timezone name, such as {names[near[0]] if near else 'Europe/London'}."
         raise InvalidInput(f"There is no timezone {name!r}.", hint) from error
 
 
@@ -285,9 +271,10 @@ class _Calendar:
     reach: timedelta = timedelta(0)  # intervals past midnight are attributed to the next day
 
     def minutes(self, day: date) -> list[tuple[int, int]]:
-        return _merge_runs(minute for clause in self.clauses for minute in clause.minutes(day))
+        return _merge_spans(minute for clause in self.clauses for minute in clause.minutes(day))
 
     def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
+        """Return the intervals that start on a day of the zone."""
         midnight, clock = _to_midnight(day), None
         for start, end in self.minutes(day):
             clock = clock or _Clock.of(day, zone)
@@ -314,22 +301,12 @@ def _parse_clause(period: str, text: str) -> _Clause:
     hours = tuple(_parse_span(span, period) for span in times.split(",")) if times else ((0, _DAY),)
     if period == "daily" and days:
         _refuse(days, period)
-    return _Clause(_match_any([_DAYS_OF[period](day) for day in days.split(",")]) if days else _every_day, hours)
+    conditions = [_DAYS_OF[period](day) for day in days.split(",")] if days else []
+    return _Clause(lambda day: not conditions or any(is_on(day) for is_on in conditions), hours)
 
 
 _TIMES = r"\d{1,2}:\d\d-\d{1,2}:\d\d"
 _CLAUSE = re.compile(rf"(?P<days>.*?)(?:(?:^|\s)(?P<times>{_TIMES}(?:,{_TIMES})*))?")
-
-
-def _merge_runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge overlapping and adjacent minute spans, in order."""
-    runs: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if runs and start <= runs[-1][1]:
-            runs[-1] = (runs[-1][0], max(runs[-1][1], end))
-        else:
-            runs.append((start, end))
-    return runs
 
 
 def _parse_span(text: str, period: str) -> tuple[int, int]:
@@ -340,21 +317,19 @@ def _parse_span(text: str, period: str) -> tuple[int, int]:
     return start, end or _DAY
 
 
-def _every_day(_: date) -> bool:
-    return True
-
-
-def _match_any(days: Sequence[_Is]) -> _Is:
-    return lambda day: any(condition(day) for condition in days)
-
-
 def _parse_weekly(text: str) -> _Is:
     """Parse `fri`, `mon-fri`, `weekdays`."""
-    first, *rest = _NAMED_DAYS.get(text, text).split("-")
-    if len(rest) > 1:
-        _refuse(text, "weekly")
-    start, end = (_find_index(name, _WEEKDAYS, text, "weekly") for name in (first, rest[0] if rest else first))
+    first, last = _split_range(_NAMED_DAYS.get(text, text), text, "weekly")
+    start, end = (_find_index(name, _WEEKDAYS, text, "weekly") for name in (first, last))
     return lambda day: (day.weekday() - start) % 7 <= (end - start) % 7
+
+
+def _split_range(names: str, clause: str, period: str) -> tuple[str, str]:
+    """Return the first and the last name of `mon-fri`, or `fri` twice."""
+    first, *others = names.split("-")
+    if len(others) > 1:
+        _refuse(clause, period)
+    return first, others[0] if others else first
 
 
 def _parse_monthly(text: str) -> _Is:
@@ -378,24 +353,16 @@ def _parse_monthly(text: str) -> _Is:
 def _parse_yearly(text: str) -> _Is:
     """Parse `12-15..01-05`, `03-17`, `jan`, `jul-aug`, `q4`."""
     if match := re.fullmatch(r"(\d\d-\d\d)(?:\.\.(\d\d-\d\d))?", text):
-        start, end = (_parse_month_day(day_text, text) for day_text in (match[1], match[2] or match[1]))
+        start, end = ((int(day[:2]), int(day[3:])) for day in (match[1], match[2] or match[1]))
+        for month, day in (start, end):
+            if not 1 <= month <= 12 or not 1 <= day <= monthrange(2000, month)[1]:
+                _refuse(text, "yearly")
     else:
-        first, *rest = text.split("-")
-        if len(rest) > 1:
-            _refuse(text, "yearly")
-        start = (_parse_months(first, text)[0], 1)
-        end = (_parse_months(rest[0] if rest else first, text)[1], 31)
+        first, last = _split_range(text, text, "yearly")
+        start, end = (_parse_months(first, text)[0], 1), (_parse_months(last, text)[1], 31)
     if start <= end:
         return lambda day: start <= (day.month, day.day) <= end
     return lambda day: not end < (day.month, day.day) < start
-
-
-def _parse_month_day(text: str, clause: str) -> tuple[int, int]:
-    """Parse month and day, which must exist in some year."""
-    month, day = int(text[:2]), int(text[3:])
-    if not 1 <= month <= 12 or not 1 <= day <= monthrange(2000, month)[1]:
-        _refuse(clause, "yearly")
-    return month, day
 
 
 def _parse_months(text: str, clause: str) -> tuple[int, int]:
@@ -446,15 +413,12 @@ class _Cron:
     is_on: _Is
     minutes: tuple[int, ...]
     runs: tuple[tuple[int, int], ...]  # merged with the duration, for a day without a clock change
-    lasts: timedelta
+    reach: timedelta  # duration
     roams: bool  # wildcard minute or hour: a repeated hour counts twice, as in Debian's cron
     always: bool = False
 
-    @property
-    def reach(self) -> timedelta:
-        return self.lasts
-
     def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
+        """Return the intervals that start on a day of the zone."""
         if not self.is_on(day):
             return []
         clock, midnight = _Clock.of(day, zone), _to_midnight(day)
@@ -462,15 +426,12 @@ class _Cron:
         if offset is not None:
             begin = midnight - offset
             return [_Stretch(begin + timedelta(minutes=a), begin + timedelta(minutes=b)) for a, b in self.runs]
-        walls = (midnight + timedelta(minutes=minute) for minute in self.minutes)
-        return [_Stretch(start, start + self.lasts) for wall in walls for start in self._list_starts(wall, clock)]
-
-    def _list_starts(self, wall: datetime, clock: _Clock) -> list[datetime]:
-        """Return the start times on a day with a clock change."""
-        starts = [stretch.start for stretch in clock.shows(wall, wall + timedelta(minutes=1))]
-        if self.roams:
-            return starts
-        return starts[:1] or [clock.turn]  # a skipped time starts right after the gap
+        starts: list[datetime] = []
+        for minute in self.minutes:
+            wall = midnight + timedelta(minutes=minute)
+            shown = [stretch.start for stretch in clock.shows(wall, wall + timedelta(minutes=1))]
+            starts += shown if self.roams else shown[:1] or [clock.turn]  # a skipped time starts right after the gap
+        return [_Stretch(start, start + self.reach) for start in starts]
 
 
 def _parse_cron(text: str, lasts: int) -> _Cron:
@@ -491,7 +452,7 @@ def _parse_cron(text: str, lasts: int) -> _Cron:
     return _Cron(
         is_on=lambda day: day.month in cron.months and cron.match_day(day),
         minutes=minutes,
-        runs=tuple(_merge_runs((start, start + lasts) for start in minutes)),
-        lasts=timedelta(minutes=lasts),
+        runs=tuple(_merge_spans((start, start + lasts) for start in minutes)),
+        reach=timedelta(minutes=lasts),
         roams=any(part.startswith("*") for part in text.split()[:2]),
     )

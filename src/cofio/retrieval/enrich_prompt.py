@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from cofio.models.memory import FreshnessResult, Hit, Memory, Scope
+from cofio.retrieval import recall
 from cofio.text.briefing import HEAVIEST_LINE, LONGEST_LINE, RemainingSpace, build_section, digest, list_item
 from cofio.text.tokens import embedding_text
 
@@ -36,12 +37,7 @@ def team_memories() -> Scope:
 
 def first_hits(hits: Iterable[Hit], most: int, exclude: Iterable[Memory] = ()) -> list[Memory]:
     """Return the first hits, each text once, excluding other memories."""
-    digests = {digest(memory.text) for memory in exclude}
-    best: dict[str, Memory] = {}
-    for hit in hits:
-        if (words := digest(hit.text)) not in digests:
-            best.setdefault(words, hit.memory)
-    return list(best.values())[:most]
+    return recall.distinct((hit.memory for hit in hits), (digest(memory.text) for memory in exclude))[:most]
 
 
 def render(own: Sequence[Memory], of_team: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult]) -> str:

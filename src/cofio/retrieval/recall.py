@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from math import exp
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from cofio.models import episodes
 from cofio.models.episodes import EpisodeHit
@@ -60,6 +60,7 @@ LOOKED_THROUGH = 100  # newest memories of each group that are considered at the
 Fresh = Callable[[Memory], FreshnessResult]
 #: A memory and its freshness.
 CheckedMemory: TypeAlias = tuple[Memory, FreshnessResult]
+_Item = TypeVar("_Item", Hit, Memory)
 _GONE = "vanished"
 
 _WHOLE = 150  # tokens of a prompt that is embedded as a whole (20 ms)
@@ -161,22 +162,14 @@ def merge(answers: Iterable[Sequence[Hit]]) -> list[Hit]:
     return sorted(hits.values(), key=lambda hit: (-hit.score, -hit.id))
 
 
-def distinct(hits: Iterable[Hit], most: int) -> list[Hit]:
-    """Return the first hits with distinct texts."""
-    by_digest: dict[str, Hit] = {}
-    for hit in hits:
-        by_digest.setdefault(digest(hit.text), hit)
-    return list(by_digest.values())[:most]
-
-
-def not_yet_injected(memories: Iterable[Memory], injected: Mapping[int, str]) -> list[Memory]:
-    """Return memories with distinct texts that the session was not given. An edited memory counts as new."""
-    digests = set(injected.values())
-    fresh: dict[str, Memory] = {}
-    for memory in memories:
-        if (words := digest(memory.text)) not in digests:
-            fresh.setdefault(words, memory)
-    return list(fresh.values())
+def distinct(items: Iterable[_Item], excluded: Iterable[str] = ()) -> list[_Item]:
+    """Return the first item of each text, without those whose text has an excluded digest."""
+    excluded_digests = set(excluded)
+    by_digest: dict[str, _Item] = {}
+    for item in items:
+        if (text_digest := digest(item.text)) not in excluded_digests:
+            by_digest.setdefault(text_digest, item)
+    return list(by_digest.values())
 
 
 def start_rule(tokens: int, now: str, most: int | None = None) -> StartRule:
@@ -197,7 +190,6 @@ def at_start(
         for group in _GROUPS
         for memory in store.newest(Scope(visible_in=project, **group), LOOKED_THROUGH)
     }
-
     checked: dict[int, CheckedMemory] = {}
 
     def finish(entry: BriefingEntry) -> BriefingLine | None:
@@ -248,12 +240,10 @@ def build_briefing(
 def build_episode_briefing(hits: Sequence[EpisodeHit], injected: Mapping[int, str]) -> Briefing:
     """Render passages of earlier sessions, each with date and session."""
     best = {hit.episode: hit for hit in sorted(hits, key=lambda hit: hit.score)}
-    lines = [
-        BriefingLine(
-            exact_id(f"episode {hit.episode}", noted=False), episodes.line(hit), hit.passage.source, hit.passage.at
-        )
-        for hit in sorted(best.values(), key=lambda hit: -hit.score)
-    ]
+    lines = []
+    for hit in sorted(best.values(), key=lambda hit: -hit.score):
+        line_id = exact_id(f"episode {hit.episode}", noted=False)
+        lines.append(BriefingLine(line_id, episodes.line(hit), hit.passage.source, hit.passage.at))
     text, ids = build_block([line for line in lines if line.id not in injected][:SAID], SAID_EARLIER)
     digests = {line.id: digest(line.text) for line in lines}
     return Briefing(text, {line_id: digests[line_id] for line_id in ids}, estimate_tokens(text))
@@ -284,21 +274,16 @@ def _build_line(memory: Memory, freshness: FreshnessResult) -> BriefingLine:
 
 
 def _own_words(lines: Sequence[str]) -> Iterator[str]:
-    """Yield lines from the first one of prose up to pasted or set-off text."""
+    """Yield lines from the first one of prose, which is almost only letters and punctuation, up to other text."""
     begun = False
     for line in map(str.strip, lines):
-        if _is_own(line):
+        plain = len(_PROSE.findall(line))
+        worded = len(_WORDS.findall(line)) >= 2 or (plain >= 4 and not line.isascii())
+        if worded and plain >= 0.9 * len(line) and not line.startswith("Traceback ("):
             begun = True
             yield line
         elif line or begun:
             return
-
-
-def _is_own(line: str) -> bool:
-    """Return whether a line is prose: almost only letters and punctuation."""
-    plain = len(_PROSE.findall(line))
-    worded = len(_WORDS.findall(line)) >= 2 or (plain >= 4 and not line.isascii())
-    return worded and plain >= 0.9 * len(line) and not line.startswith("Traceback (")
 
 
 def _cut_beginning(text: str) -> str:

@@ -101,17 +101,15 @@ _WITH = (
     r"|opposite(?: to)?|inversely to))"
 )
 _VERBS = lazy_re.compile(
-    rf"(?P<one>.{{1,100}}?) {_ADVERB}{_NOT}{_ADVERB}(?:(?:is|are) (?={_ADVERB}(?:positively "
-    rf"|{_AGAINST} )?(?:correl|relat|link)))?"
-    rf"{_ADVERB}(?P<verb>{_LEAD}|{_FOLLOW}|{_WITH})(?! (?:to|by|with|the (?:way|pack|field))\b)"
-    rf" (?P<other>\S.{{0,160}})",
+    rf"(?P<one>.{{1,100}}?) {_ADVERB}{_NOT}{_ADVERB}(?:(?:is|are) (?={_ADVERB}(?:positively |{_AGAINST} )?(?:correl"
+    rf"|relat|link)))?{_ADVERB}(?P<verb>{_LEAD}|{_FOLLOW}|{_WITH})(?! (?:to|by|with|the (?:way|pack"
+    rf"|field))\b) (?P<other>\S.{{0,160}})",
     re.I,
 )
 _LEADS, _FOLLOWS = lazy_re.compile(_LEAD, re.I), lazy_re.compile(_FOLLOW, re.I)
 _PAIR = lazy_re.compile(
-    rf"(?P<one>.{{1,80}}?) and (?P<other>.{{1,80}}?) {_ADVERB}{_NOT}{_ADVERB}(?P<how>move together"
-    rf"|move in (?:tandem|lockstep"
-    rf"|opposite directions)|rise and fall together|(?:are )?{_ADVERB}(?:positively |{_AGAINST} )?correlated"
+    rf"(?P<one>.{{1,80}}?) and (?P<other>.{{1,80}}?) {_ADVERB}{_NOT}{_ADVERB}(?P<how>move together|move in (?:tandem"
+    rf"|lockstep|opposite directions)|rise and fall together|(?:are )?{_ADVERB}(?:positively |{_AGAINST} )?correlated"
     rf"|{_AGAINST} correlate|correlate(?: {_AGAINST}| positively)?|diverge)(?: any ?more)?(?P<tail>[ ,;].{{0,120}})?",
     re.I,
 )
@@ -149,9 +147,8 @@ _BEHIND = lazy_re.compile(
 _PARENTHESIS = lazy_re.compile(r"\s+\([^()]{0,200}\)")
 #: Questions, suppositions, past states and conditions.
 _UNSTATED = lazy_re.compile(
-    r"\?|\b(?:could|would|might|may|maybe|perhaps|suppose|supposing|imagine|hypothetically|whether"
-    r"|used to|unless|except"
-    r"|only if|not sure|unclear|doubt|did not|didn't|had)\b|\bif\b(?!.{1,90}\b(?:rise|fall|drop|climb"
-    r"|increase|decline))",
+    r"\?|\b(?:could|would|might|may|maybe|perhaps|suppose|supposing|imagine|hypothetically|whether|used to|unless"
+    r"|except|only if|not sure|unclear|doubt|did not|didn't|had)\b|\bif\b(?!.{1,90}\b(?:rise|fall|drop|climb|increase"
+    r"|decline))",
     re.I,
 )

@@ -11,8 +11,8 @@ unambiguous.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -74,9 +74,16 @@ _USUAL = AutoCaptureConfig()
 
 def extract_knowledge(response: str, config: AutoCaptureConfig = _USUAL) -> list[ExtractedKnowledge]:
     """Return the domain knowledge in the response, most confident first, without duplicates, up to the limit."""
-    return [
-        _to_knowledge(fact) for fact in _select_facts(response, config.max_updates_per_turn, config.dedup_threshold)
-    ]
+    results = []
+    for fact in _select_facts(response, config.max_updates_per_turn, config.dedup_threshold):
+        kind = next(row.kind for row in _TABLE if row.kind == fact.kind)
+        knowledge = ExtractedKnowledge(type=kind, content=fact.text, confidence=fact.confidence)
+        if reading := read_sentence(fact):
+            fields = MappingProxyType(dict(reading.fields))
+            kind = _OF_TABLE[reading.table].kind
+            knowledge = replace(knowledge, type=kind, table=reading.table, fields=fields, denied=reading.denied)
+        results.append(knowledge)
+    return results
 
 
 def facts(response: str, *, most: int = MOST) -> list[ExtractedFact]:
@@ -92,9 +99,6 @@ def read_sentence(sentence: ExtractedFact | str) -> ReadKnowledge | None:
         return None
     from_said = _read(sentence.said, sentence.kind) if sentence.said else None
     return from_said or _read(sentence.text, sentence.kind)
-
-
-# ── sentences ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _SentencePattern(NamedTuple):
@@ -126,9 +130,8 @@ _TABLE = (
         0.6,
         lazy_re.compile(rf"(?i)^\W*(?:(?:seasonal )?pattern|observation|seasonality)s?\b{_ABOUT}:\s*(?=\S)"),
         lazy_re.compile(
-            r"(?i)\b(?:consistently|always|typically)\b|\bno longer (?:\w+ly )?(?:spikes?|rises?|falls?|drops?"
-            r"|dips?|peaks?"
-            r"|doubles?|increases?|decreases?|climbs?|surges?|declines?)\b"
+            r"(?i)\b(?:consistently|always|typically)\b|\bno longer (?:\w+ly )?(?:spikes?|rises?|falls?|drops?|dips?"
+            r"|peaks?|doubles?|increases?|decreases?|climbs?|surges?|declines?)\b"
         ),
     ),
 )
@@ -137,8 +140,20 @@ _KINDS = frozenset(("threshold", "correlation", "pattern", "observation"))
 
 
 def _select_facts(response: str, most: int, alike: float) -> list[ExtractedFact]:
+    facts = []
+    for sentence in split(response):
+        row, label = _match_row(sentence)
+        if row is None or is_question(sentence):
+            continue
+        source = _parse_source(label) if label else ""
+        text = (sentence[label.end() :] if label else sentence).strip().rstrip(".")
+        text = _REMOVAL.sub(r"no \1", f"{source}: {text}" if source else text)  # a request to remove it, as a statement
+        if len(text) > _LEAST and not (label and _NOTHING.match(text)):
+            facts.append(
+                ExtractedFact(text=text, kind=row.kind, confidence=row.confidence, said=sentence, role="assistant")
+            )
     selected: list[ExtractedFact] = []
-    for fact in sorted(_find_facts(response), key=lambda fact: -fact.confidence):
+    for fact in sorted(facts, key=lambda fact: -fact.confidence):
         if len(selected) >= most:
             break
         if not any(_repeats(fact.text, other.text, alike) for other in selected):
@@ -146,21 +161,11 @@ def _select_facts(response: str, most: int, alike: float) -> list[ExtractedFact]
     return selected
 
 
-def _find_facts(response: str) -> Iterator[ExtractedFact]:
-    for sentence in split(response):
-        row, label = _match_row(sentence)
-        if row is None or is_question(sentence):
-            continue
-        text = _strip_label(sentence, label)
-        if len(text) > _LEAST and not (label and _NOTHING.match(text)):
-            yield ExtractedFact(text=text, kind=row.kind, confidence=row.confidence, said=sentence, role="assistant")
-
-
 def _match_row(sentence: str) -> tuple[_SentencePattern | None, re.Match[str] | None]:
     """Return the kind of knowledge in the sentence, and its label."""
-    for row in _TABLE:
-        if label := row.label.match(sentence):
-            return row, label
+    labelled, label = _match_label(sentence)
+    if labelled:
+        return labelled, label
     for row in _TABLE:
         if row.says.search(sentence) and not (row.kind != "pattern" and _SUPPOSED.search(sentence)):
             return row, None
@@ -168,10 +173,8 @@ def _match_row(sentence: str) -> tuple[_SentencePattern | None, re.Match[str] | 
     return (_OF_TABLE[reading.table] if reading else None), None
 
 
-def _strip_label(sentence: str, label: re.Match[str] | None) -> str:
-    text = (sentence[label.end() :] if label else sentence).strip().rstrip(".")
-    text = f"{_parse_source(label)}: {text}" if label and _parse_source(label) else text
-    return _REMOVAL.sub(r"no \1", text)  # the request to remove it, as a statement
+def _match_label(sentence: str) -> tuple[_SentencePattern | None, re.Match[str] | None]:
+    return next(((row, label) for row in _TABLE if (label := row.label.match(sentence))), (None, None))
 
 
 def _repeats(one: str, other: str, alike: float) -> bool:
@@ -187,30 +190,12 @@ def _repeats(one: str, other: str, alike: float) -> bool:
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= alike
 
 
-def _to_knowledge(fact: ExtractedFact) -> ExtractedKnowledge:
-    reading = read_sentence(fact)
-    kind = next(row.kind for row in _TABLE if row.kind == fact.kind)
-    if reading is None:
-        return ExtractedKnowledge(type=kind, content=fact.text, confidence=fact.confidence)
-    return ExtractedKnowledge(
-        type=_OF_TABLE[reading.table].kind,
-        content=fact.text,
-        confidence=fact.confidence,
-        table=reading.table,
-        fields=MappingProxyType(dict(reading.fields)),
-        denied=reading.denied,
-    )
-
-
-# ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _read(sentence: str, kind: str = "") -> ReadKnowledge | None:
     """Return the row in a sentence; a known kind counts as a label."""
     line = " ".join(sentence.replace("’", "'").split())
     if not line or len(line) > _LONGEST or is_question(line):
         return None
-    row, label = next(((row, match) for row in _TABLE if (match := row.label.match(line))), (None, None))
+    row, label = _match_label(line)
     text = (line[label.end() :] if label else line).strip().rstrip(".!")
     row_kind = row.kind if row else kind
     about = _parse_source(label) if label else ""
@@ -240,9 +225,8 @@ def _read_correlation(text: str, kind: str) -> ReadKnowledge | None:
 def _read_pattern(text: str, kind: str, about: str) -> ReadKnowledge | None:
     """Return the behaviour that a sentence describes, seasonal or not; None if it is denied, supposed or a task."""
     is_pattern = kind in ("pattern", "observation") or (not kind and _TABLE[2].says.search(text))
-    season = (
-        time_expressions.parse_times(text) if is_pattern or (not kind and time_expressions.is_season(text)) else None
-    )
+    has_times = is_pattern or (not kind and time_expressions.is_season(text))
+    season = time_expressions.parse_times(text) if has_times else None
     if not (is_pattern or season) or len(text) <= _LEAST or _UNSTATED.search(text) or _NO_PATTERN.match(text):
         return None
     if not kind and _TABLE[0].says.search(text):

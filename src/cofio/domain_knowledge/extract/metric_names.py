@@ -9,7 +9,6 @@ or by its place ("of the freezer"); a metric by a table of words. Anything else 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from cofio.text import lazy_re
@@ -44,7 +43,7 @@ def source_name(phrase: str) -> str | None:
     """Return the phrase as the name of a source; None if it may be something else."""
     name = strip_filler(phrase)
     words = name.split()
-    if not words or _is_clause(name) or _PREPOSED.search(name) or is_metric(words[-1]) or _has_times(words):
+    if not words or _is_clause(name) or _PREPOSED.search(name) or is_metric(words[-1]) or any(map(is_time, words)):
         return None
     is_named = is_name(words[0]) or (len(words) > 1 and _NUMBERED.fullmatch(words[-1]) is not None)
     is_place = _ARTICLE.match(phrase.strip()) is not None or (len(words) > 1 and words[-1].lower() in _PLACES)
@@ -97,15 +96,12 @@ def is_time(word: str) -> bool:
     return word.lower() in _CALENDAR
 
 
-# ── parts ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _match_possessive(phrase: str) -> Subject | None:
     """Match "AAPL's volume"."""
     match = _POSSESSIVE.match(phrase)
-    return (
-        Subject(strip_filler(match["owner"]), match["rest"]) if match and not _PREPOSED.search(match["rest"]) else None
-    )
+    if match is None or _PREPOSED.search(match["rest"]):
+        return None
+    return Subject(strip_filler(match["owner"]), match["rest"])
 
 
 def _match_preposition(phrase: str) -> Subject | None:
@@ -120,16 +116,13 @@ def _match_preposition(phrase: str) -> Subject | None:
     metric, where = phrase[: places[0].start()], phrase[places[0].end() :]
     if any(map(is_name, metric.split())) or not strip_filler(where):
         return None
-    loosely = places[0][1].lower() in ("in", "at", "from")  # "time in queue" may be the metric itself
-    source = source_name(where) if loosely else _parse_source(where)
-    return Subject(source, metric) if source else None
-
-
-def _parse_source(where: str) -> str | None:
-    """Return the noun after "of", "on" or "for" as a source, unless it is a time, a metric or a verb."""
-    name = strip_filler(where)
-    words = name.split()
-    return None if _has_times(words) or is_metric(words[-1]) else _strip_kind(name)
+    if places[0][1].lower() in ("in", "at", "from"):  # "time in queue" may be the metric itself
+        source = source_name(where)
+        return Subject(source, metric) if source else None
+    words = strip_filler(where).split()
+    if any(map(is_time, words)) or is_metric(words[-1]):
+        return None
+    return Subject(_strip_kind(strip_filler(where)), metric)
 
 
 def _match_adjacent(phrase: str) -> Subject | None:
@@ -165,10 +158,6 @@ def _strip_kind(name: str) -> str:
     """Return "AAPL" for "AAPL stock": a ticker is sufficient."""
     first, _, kind = name.partition(" ")
     return first if kind.lower() in ("stock", "shares", "etf") and _TICKER.fullmatch(first) else name
-
-
-def _has_times(words: Sequence[str]) -> bool:
-    return not _CALENDAR.isdisjoint(word.lower() for word in words)
 
 
 def _is_clause(phrase: str) -> bool:

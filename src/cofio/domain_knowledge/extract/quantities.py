@@ -6,7 +6,6 @@ Ambiguous expressions are skipped: `5m` (million, metres, minutes), `3,5`, `1.2.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from math import isfinite
 from typing import NamedTuple
@@ -25,16 +24,13 @@ class TextQuantity(NamedTuple):
 
 def quantities(text: str) -> list[TextQuantity]:
     """Return all quantities in the text, in order."""
-    return list(_find_quantities(text))
-
-
-def _find_quantities(text: str) -> Iterator[TextQuantity]:
-    end = 0
+    results: list[TextQuantity] = []
     for match in _NUMBER.finditer(text):
-        quantity = _read(match, text) if match.start() >= end else None
-        if quantity is not None:
-            end = quantity.end  # "five hundred" is one quantity
-            yield quantity
+        if results and match.start() < results[-1].end:
+            continue  # "five hundred" is one quantity
+        if quantity := _read(match, text):
+            results.append(quantity)
+    return results
 
 
 def _read(match: re.Match[str], text: str) -> TextQuantity | None:

@@ -10,7 +10,6 @@ after the value. It is then kept as a memory in words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from cofio.domain_knowledge.extract import metric_names
@@ -47,10 +46,13 @@ def fields(sentence: str, *, labelled: bool = False, about: str = "") -> Fields 
     if _LIMITED.search(sentence):
         return None
     text = _PARENTHESIS.sub(" ", sentence)
-    if match := _SHOWN.fullmatch(text):
-        return _parse_display_form(match)
-    parts = _split_rule(text)
-    if parts is not None:
+    if match := _SHOWN.fullmatch(text):  # the display format, `AAPL/volume: above 5000000`
+        numbers = quantities(match["value"])
+        if len(numbers) != 1 or numbers[0].end != len(match["value"]):
+            return None
+        shown = _Condition("", match["how"].lower() == "above", bool(match["least"]), numbers[0], "")
+        return _build_fields(match["source"], match["metric"], shown)
+    if parts := _split_rule(text):
         flagged, condition = parts
         comparison = _parse_comparison(condition)
         return _resolve_fields(flagged, comparison, about) if comparison and not comparison.limit else None
@@ -75,24 +77,17 @@ def denied_fields(sentence: str) -> Fields | None:
     return {**result, "metric": subject.metric} if subject.metric else result
 
 
-# ── the parts of a sentence ───────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _split_rule(sentence: str) -> tuple[str, str] | None:
     """Return the object to flag and the condition; None if the sentence is not a rule to flag something."""
     if match := _FIRST.fullmatch(sentence):  # "if volume exceeds 5M, flag AAPL"
         return _parse_object(match["verb"], match["what"] or ""), match["condition"]
-    trigger = _TRIGGER.search(sentence)
-    if trigger and _opens_well(sentence[: trigger.start()]):
-        flagged = _parse_object(trigger["verb"], trigger["what"] or "", sentence[: trigger.start()])
-        return flagged, sentence[trigger.end() :]
+    if trigger := _TRIGGER.search(sentence):
+        opening = sentence[: trigger.start()]
+        if _OPENING.fullmatch(opening.strip()):
+            return _parse_object(trigger["verb"], trigger["what"] or "", opening), sentence[trigger.end() :]
     if match := _PASSIVE.fullmatch(sentence):  # "AAPL should be flagged if volume exceeds 5M"
         return (match["what"], match["condition"]) if match["condition"] else ("", match["what"])
     return None
-
-
-def _opens_well(opening: str) -> bool:
-    return _OPENING.fullmatch(opening.strip()) is not None
 
 
 def _parse_object(verb: str, phrase: str, opening: str = "") -> str:
@@ -120,39 +115,33 @@ def _parse_labelled(text: str, about: str) -> Fields | None:
     return _resolve_fields("", comparison, about)
 
 
-# ── comparisons ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _parse_comparison(condition: str) -> _Condition | None:
     """Return the only comparison in the condition; None if there is none, or several."""
-    if _BETWEEN.search(condition):
-        return None
-    comparisons = list(_find_comparisons(condition))
-    return comparisons[0] if len(comparisons) == 1 else None
-
-
-def _find_comparisons(condition: str) -> Iterator[_Condition]:
     numbers = quantities(condition)
-    for quantity in numbers if len(numbers) <= _MOST else ():
+    if _BETWEEN.search(condition) or len(numbers) > _MOST:
+        return None
+    comparisons = []
+    for quantity in numbers:
         before, tail = condition[: quantity.start].rstrip(), condition[quantity.end :]
         near = max(0, len(before) - _NEAR)
         if _FOR_LONGER.search(before, near):
             continue  # the minimum duration of the condition
-        if (match := _COMPARES.search(before, near)) is not None:
+        if match := _COMPARES.search(before, near):
             if (match["up"] or "").lower() == "over" and quantity.unit == "%":
                 continue  # "rises over 5%" may mean "to" or "by"
-            yield _complete(match, before, quantity, tail)
-        elif (match := _OR_MORE.match(tail)) is not None:
+            comparisons.append(_build_condition(match, before[: match.start()].rstrip(), quantity, tail))
+        elif match := _OR_MORE.match(tail):
             subject = _REACHES.sub("", before)
             above = match["more"] is not None or match[0].strip() == "+"
-            yield _Condition(subject, above, True, quantity, tail[match.end() :], subject == before)
+            comparisons.append(_Condition(subject, above, True, quantity, tail[match.end() :], subject == before))
+    return comparisons[0] if len(comparisons) == 1 else None
 
 
-def _complete(match: re.Match[str], before: str, quantity: TextQuantity, tail: str) -> _Condition:
+def _build_condition(match: re.Match[str], subject: str, quantity: TextQuantity, tail: str) -> _Condition:
     """Return the comparison, inverted if the words before it deny it or make it a requirement."""
-    subject = before[: match.start()].rstrip()
-    condition = _build_condition(match, subject, quantity, tail)
-    limit = _is_limit(match)
+    condition = _parse_wording(match, subject, quantity, tail)
+    is_bare = bool(match["how"]) and not match["is"]
+    limit = is_bare and _KEPT_TO.fullmatch(match["how"]) is not None  # "no more than" without a verb is a limit to keep
     if denial := _NOT.search(subject):
         subject = subject[: denial.start()].rstrip()
         condition = condition.opposite()._replace(verbless=False)
@@ -166,7 +155,7 @@ def _complete(match: re.Match[str], before: str, quantity: TextQuantity, tail: s
     return condition._replace(what=subject, limit=limit)
 
 
-def _build_condition(match: re.Match[str], subject: str, quantity: TextQuantity, tail: str) -> _Condition:
+def _parse_wording(match: re.Match[str], subject: str, quantity: TextQuantity, tail: str) -> _Condition:
     if match["moved"]:
         up = _RISING.match(match["moved"]) is not None
         inclusive = not _STRICTLY.search(match[0])
@@ -177,14 +166,6 @@ def _build_condition(match: re.Match[str], subject: str, quantity: TextQuantity,
     inclusive = _INCLUSIVE.fullmatch(wording) is not None or wording == "to"
     verbless = bool(match["how"]) and not match["is"]
     return _Condition(subject, above, inclusive, quantity, tail, verbless, lasting=bool(match["than"]))
-
-
-def _is_limit(match: re.Match[str]) -> bool:
-    """Return whether the comparison is a limit to keep, as "no more than" without a verb is."""
-    return bool(match["how"]) and not match["is"] and _KEPT_TO.fullmatch(match["how"]) is not None
-
-
-# ── source and metric ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _resolve_fields(flagged: str, condition: _Condition, about: str) -> Fields | None:
@@ -223,20 +204,26 @@ def _resolve_subject(flagged: str, condition: _Condition) -> Subject | None:
     phrase = condition.what.strip(" ,")
     if condition.lasting:
         name = metric_names.strip_filler(phrase or flagged)
-        return (
-            Subject(name, "duration")
-            if name and metric_names.parse_subject(name) and not (phrase and flagged)
-            else None
-        )
-    if phrase.lower() == "there" and not flagged:
-        return _parse_counted(condition)
+        is_subject = name and metric_names.parse_subject(name) and not (phrase and flagged)
+        return Subject(name, "duration") if is_subject else None
+    if phrase.lower() == "there" and not flagged:  # "there are more than 100 errors": the unit is counted
+        match = _COUNTS.match(condition.quantity.unit)
+        return Subject(None, match[0]) if match else None
     if phrase.lower() in _IT:  # "flag AAPL volume if it exceeds 5M"
         return metric_names.parse_subject(flagged)
     subject = metric_names.parse_subject(phrase)
-    if subject is None or subject.metric is None or not _is_metric(subject.metric, condition):
+    if subject is None or subject.metric is None:
+        return None
+    last = subject.metric.split()[-1]
+    if not metric_names.is_metric(last) and (condition.verbless or metric_names.is_time(last)):
         return None
     if not flagged or _NOTHING_IN_PARTICULAR.fullmatch(flagged):
         return subject
+    return _narrow_subject(subject, flagged)
+
+
+def _narrow_subject(subject: Subject, flagged: str) -> Subject | None:
+    """Return the subject with the flagged object as its source; None if it has another source."""
     if _EVERY.fullmatch(flagged):
         return subject if subject.source is None else None
     source = metric_names.source_name(flagged)
@@ -245,35 +232,14 @@ def _resolve_subject(flagged: str, condition: _Condition) -> Subject | None:
     return Subject(source, subject.metric)
 
 
-def _is_metric(metric: str, condition: _Condition) -> bool:
-    last = metric.split()[-1]
-    return metric_names.is_metric(last) or not (condition.verbless or metric_names.is_time(last))
-
-
-def _parse_counted(condition: _Condition) -> Subject | None:
-    """Return the subject of "there are more than 100 errors", where the unit is counted."""
-    match = _COUNTS.match(condition.quantity.unit)
-    return Subject(None, match[0]) if match else None
-
-
 def _parse_tail(tail: str) -> str | None:
     """Return the source named after the value, or ""; None if anything else narrows the condition."""
     text = _REASON.sub("", tail).strip(" ,.;!")
     text = _LASTING.sub("", text).strip(" ,.;!")
     if not text or _EMPTY.fullmatch(text):
         return ""
-    if (match := _ON.match(text)) is None:
-        return None
-    return metric_names.source_name(text[match.end() :])
-
-
-def _parse_display_form(match: re.Match[str]) -> Fields | None:
-    """Return the fields of the display format, `AAPL/volume: above 5000000`."""
-    numbers = quantities(match["value"])
-    if len(numbers) != 1 or numbers[0].end != len(match["value"]):
-        return None
-    condition = _Condition("", match["how"].lower() == "above", bool(match["least"]), numbers[0], "")
-    return _build_fields(match["source"], match["metric"], condition)
+    match = _ON.match(text)
+    return metric_names.source_name(text[match.end() :]) if match else None
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -309,11 +275,10 @@ _DENIES = lazy_re.compile(
     r"(?:(?:please|so|and|also|from now on|going forward)[,:]? |(?:we|you|i) (?:should |must |can |will )?"
     r"|(?:i|we) (?:recommend|suggest) (?:that )?(?:we |you |to )?){0,3}(?:"
     rf"(?:do not|don't|never|no need to|no longer|not) (?:ever |need to |have to )?(?:{_VERB})"
-    r"|(?:stop|cease|quit|avoid) (?:flagging|alerting|warning|notifying|paging)"
-    r"|(?:remove|delete|drop|cancel|disable|retire|lift|clear|discard)(?: (?:the|any|our|all))?"
-    r"(?: (?:old|existing|current))? (?:thresholds?|alerts?|alarms?|warnings?|limits?|flags?)(?= (?:on|for|of|about) )"
-    r"|(?:there is |there are )?no(?: longer an?| longer any| more)? (?:thresholds?|alerts?|alarms?"
-    r"|warnings?|limits?)(?= (?:on|for|of|about) ))",
+    r"|(?:stop|cease|quit|avoid) (?:flagging|alerting|warning|notifying|paging)|(?:remove|delete|drop|cancel|disable"
+    r"|retire|lift|clear|discard)(?: (?:the|any|our|all))?(?: (?:old|existing|current))? (?:thresholds?|alerts?"
+    r"|alarms?|warnings?|limits?|flags?)(?= (?:on|for|of|about) )|(?:there is |there are )?no(?: longer an?"
+    r"| longer any| more)? (?:thresholds?|alerts?|alarms?|warnings?|limits?)(?= (?:on|for|of|about) ))",
     re.I,
 )
 _NO_MORE = lazy_re.compile(

@@ -21,7 +21,8 @@ def parse_times(sentence: str) -> dict[str, str] | None:
     if _NARROWED.search(text):
         return None
     hours, rest = _parse_hours(text)
-    matches = [match for match in (_parse_weekly(rest), _parse_monthly(rest), _parse_yearly(rest)) if match]
+    days_by_period = {"weekly": _parse_weekly(rest), "monthly": _parse_monthly(rest), "yearly": _parse_yearly(rest)}
+    matches = [(period, days) for period, days in days_by_period.items() if days]
     if hours is None or len(matches) > 1:
         return None
     zone = _parse_zone(text) if hours else "UTC"
@@ -50,17 +51,13 @@ def _parse_hours(text: str) -> tuple[str | None, str]:
     if not matches:
         return "", rest
     match = matches[0]
-    begins = _parse_clock(match["from"], match["from_minute"], match["from_half"] or _get_half(match))
+    half = match["from_half"]
+    if not half and match["half"] and match["from"].lower() not in _NAMED and match["to"].lower() not in _NAMED:
+        is_same_half = int(match["from"]) % 12 < int(match["to"]) % 12  # "from 9 to 11 am"
+        half = match["half"] if is_same_half else "unknown half"
+    begins = _parse_clock(match["from"], match["from_minute"], half)
     ends = _parse_clock(match["to"], match["to_minute"], match["half"])
     return (f"{begins}-{ends}" if begins and ends and begins != ends else None), rest
-
-
-def _get_half(match: re.Match[str]) -> str | None:
-    """Return the half of the day of "9" in "from 9 to 11 am"."""
-    if not match["half"] or match["from"].lower() in _NAMED or match["to"].lower() in _NAMED:
-        return None
-    later = int(match["from"]) % 12 < int(match["to"]) % 12
-    return match["half"] if later else "unknown half"
 
 
 def _parse_clock(hour: str, minute: str | None, half: str | None) -> str:
@@ -75,38 +72,41 @@ def _parse_clock(hour: str, minute: str | None, half: str | None) -> str:
     return f"{number:02}:{minutes:02}" if number < 24 and minutes < 60 else ""
 
 
-def _parse_weekly(text: str) -> tuple[str, str] | None:
+def _parse_weekly(text: str) -> str:
+    """Return the weekdays, if the sentence says that they recur; else ""."""
     if _OF_MONTH.search(text):
-        return None
+        return ""
     if _WEEKENDS.search(text):
-        return "weekly", "sat,sun"
+        return "sat,sun"
     if _WEEKDAYS.search(text):
-        return "weekly", "mon-fri"
+        return "mon-fri"
     if match := _DAYS_FROM.search(text):
-        again = match["plural"] or _HABIT.search(text) or _EVERY.search(text)
-        return ("weekly", f"{_abbreviate(match['from'])}-{_abbreviate(match['to'])}") if again else None
-    days = _join_names(_DAY, text)
-    return ("weekly", days) if days and _DAYS_AGAIN.search(text) else None
+        recurs = match["plural"] or _HABIT.search(text) or _EVERY.search(text)
+        return f"{_abbreviate(match['from'])}-{_abbreviate(match['to'])}" if recurs else ""
+    return _join_names(_DAY, text) if _DAYS_AGAIN.search(text) else ""
 
 
-def _parse_monthly(text: str) -> tuple[str, str] | None:
-    if match := _OF_MONTH.search(text):
-        if match["which"]:
-            return "monthly", f"{match['which'].lower()} {_abbreviate(match['day'])}"
-        return "monthly", match["number"] if match["number"] else "last" if match["last"] else "1"
-    return ("monthly", "last") if _MONTH_END.search(text) else None
+def _parse_monthly(text: str) -> str:
+    """Return the day of every month; "" if there is none."""
+    match = _OF_MONTH.search(text)
+    if match is None:
+        return "last" if _MONTH_END.search(text) else ""
+    if match["which"]:
+        return f"{match['which'].lower()} {_abbreviate(match['day'])}"
+    if match["number"]:
+        return match["number"]
+    return "last" if match["last"] else "1"
 
 
-def _parse_yearly(text: str) -> tuple[str, str] | None:
-    """Return months and quarters, if the sentence says that they recur."""
+def _parse_yearly(text: str) -> str:
+    """Return the months or the quarter, if the sentence says that they recur; else ""."""
     if not _HABIT.search(text) and not _EVERY.search(text):
-        return None
+        return ""
     if match := _QUARTER.search(text):
-        return "yearly", match[1].lower()
+        return match[1].lower()
     if match := _MONTHS_FROM.search(text):
-        return "yearly", f"{_abbreviate(match['from'])}-{_abbreviate(match['to'])}"
-    months = _join_names(_MONTH, text)
-    return ("yearly", months) if months else None
+        return f"{_abbreviate(match['from'])}-{_abbreviate(match['to'])}"
+    return _join_names(_MONTH, text)
 
 
 def _join_names(names: re.Pattern[str], text: str) -> str:
@@ -140,9 +140,8 @@ _EVERY = lazy_re.compile(r"\b(?:every|each)\b", re.I)
 _DAILY = lazy_re.compile(r"\b(?:every day|each day|daily|every weekday)\b", re.I)
 _NARROWED = lazy_re.compile(
     r"\b(?:every (?:other|second|third|few|\d)|except|unless|but not|not|never|no longer|n't|alternate|biweekly|before"
-    r"|after|until|following|around holidays|last (?:week|month|year|night)|this (?:week|month|year)"
-    r"|next (?:week|month))\b"
-    r"|n't\b|\?",
+    r"|after|until|following|around holidays|last (?:week|month|year|night)|this (?:week|month|year)|next (?:week"
+    r"|month))\b|n't\b|\?",
     re.I,
 )
 _SPAN = lazy_re.compile(
@@ -185,10 +184,9 @@ _ZONE = lazy_re.compile(rf"\b(?:{'|'.join(_ZONES)})\b")
 _OTHER_ZONE = lazy_re.compile(r"\b(?:local|[a-z]+ time|CT|CST|CDT|IST|BST|HKT|MST|MDT|AEST)\b")
 _BEHAVES = lazy_re.compile(
     r"\b(?:peaks?|rises?|falls?|drops?|spikes?|dips?|doubles|triples|halves|slows?(?: down)?|picks? up|increases?"
-    r"|decreases?|climbs?|surges?|declines?|grows?|shrinks?|jumps?|slumps?|goes (?:up|down)"
-    r"|(?:is|are|stays?|runs?|gets?) (?:\w+ )?(?:high|higher|highest|low|lower|lowest|elevated|thin|heavy"
-    r"|light|slow|busy"
-    r"|quiet|up|down|volatile|stable|flat|above|below))\b",
+    r"|decreases?|climbs?|surges?|declines?|grows?|shrinks?|jumps?|slumps?|goes (?:up|down)|(?:is|are|stays?|runs?"
+    r"|gets?) (?:\w+ )?(?:high|higher|highest|low|lower|lowest|elevated|thin|heavy|light|slow|busy|quiet|up|down"
+    r"|volatile|stable|flat|above|below))\b",
     re.I,
 )
 _TASK = lazy_re.compile(
