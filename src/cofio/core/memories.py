@@ -13,7 +13,7 @@ from cofio.ingest.extract import by_judgement
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import Comparer, WordComparer
 from cofio.ingest.writer import Writer, check_author
-from cofio.maintenance import bulk, duplicates
+from cofio.maintenance import bulk, consolidate
 from cofio.models.memory import (
     CATEGORIES,
     KINDS,
@@ -194,7 +194,7 @@ class MemoryService:
         """Return decisions that would merge duplicates, with reasons. Changes nothing."""
         least = self._duplicate_threshold if threshold is None else check_fraction(threshold, "threshold", least=0.5)
         comparer = self._comparer if self._judge else WordComparer(least)
-        return duplicates.decide(self._store, as_scope(scope), least, comparer)
+        return consolidate.decide_duplicates(self._store, as_scope(scope), least, comparer)
 
     def merge_duplicates(
         self, *, threshold: float | None = None, by: str = "library", why: str = "", **scope: Unpack[ScopeKwargs]

@@ -9,9 +9,10 @@ that the memories say. After any failure the cluster stays as it is, with the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import blake2b
+from itertools import islice
 from typing import TypeAlias
 
 from cofio.errors import CofioError, Unavailable
@@ -21,14 +22,15 @@ from cofio.maintenance.clusters import ClusterEntry, Near, Throttle
 from cofio.maintenance.llm_merge import LONGEST, MergedText, Merger, Proposal
 from cofio.maintenance.merge_check import Finds, SimulatedStore
 from cofio.models.maintenance import MaintenancePlan, Refusal
-from cofio.models.memory import Decision, Delete, Fact, Memory, Merge, Scope
-from cofio.models.merge import merge_fact
-from cofio.ports import Matrix, Store
+from cofio.models.memory import Decision, Delete, Fact, Memory, Merge, Scope, same_place
+from cofio.models.merge import merge_fact, quality_key
+from cofio.ports import Matrix, MemoryReader, Store
 from cofio.text.code_literals import missing_literal
 from cofio.text.tokens import embedding_text, words
 
 Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
 MOST_FACTS = 2  # per cluster
+_AT_ONCE = 2_000  # pairs
 _GIVE_UP = 3  # consecutive failures of the model after which it is not asked again
 _FACT_FIELDS = tuple(fact_field.name for fact_field in fields(Fact))
 
@@ -101,25 +103,60 @@ def _compare_places(
     return remaining
 
 
+def decide_duplicates(store: MemoryReader, scope: Scope, threshold: float, comparer: Comparer) -> list[Delete]:
+    """Merge each memory into the best one that it repeats, among pairs with at least this cosine."""
+    same: dict[int, dict[int, float]] = {}
+    memories: dict[int, Memory] = {}
+    pairs = iter(store.pairs(threshold, scope))
+    while batch := list(islice(pairs, _AT_ONCE)):
+        missing = {memory_id for low, high, _ in batch for memory_id in (low, high)} - memories.keys()
+        memories.update((memory.id, memory) for memory in store.get(sorted(missing)))
+        for low, high, cosine in batch:
+            if low in memories and high in memories and same_place(memories[low], memories[high]):
+                same.setdefault(low, {})[high] = cosine
+                same.setdefault(high, {})[low] = cosine
+
+    def explain(best: int, other: int) -> str:
+        older, newer = sorted((memories[other], memories[best]), key=lambda memory: (memory.created_at, memory.id))
+        cosine = same[best][other]
+        is_same = not memories[other].pinned and comparer.compare(newer.text, older.text, cosine).kind == "same"
+        return f"says the same as memory {best} (cosine {cosine:.3f})" if is_same else ""
+
+    ordered = sorted(same, key=lambda memory_id: quality_key(memories[memory_id]), reverse=True)
+    return list(_merge_into_best(ordered, same, explain))
+
+
+def _merge_into_best(
+    ordered: Iterable[int], same: Mapping[int, Iterable[int]], explain: Callable[[int, int], str]
+) -> Iterator[Delete]:
+    """Merge each memory into the first one that it repeats. Only direct pairs count: A≈B and B≈C do not make A≈C."""
+    settled: set[int] = set()
+    for best in ordered:
+        if best in settled:
+            continue
+        settled.add(best)
+        for other in sorted(same[best]):
+            if other not in settled and (reason := explain(best, other)):
+                settled.add(other)
+                yield Delete(other, reason, into=best)
+
+
 # ── true duplicates ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _find_duplicates(entries: Sequence[ClusterEntry], near: Near, comparer: Comparer) -> Iterator[Delete]:
-    """Merge each memory into the best one that it repeats. Only direct pairs count: A≈B and B≈C do not make A≈C."""
+    """Merge each memory into the best one that it repeats, word for word or in meaning."""
     entry_by_id = {entry.id: entry for entry in entries}
     same: dict[int, dict[int, str]] = {}
     for one, other, reason in (*_match_words(entries), *_match_meaning(entry_by_id, near, comparer)):
         same.setdefault(one, {})[other] = reason
         same.setdefault(other, {})[one] = reason
-    settled: set[int] = set()
-    for best in sorted(same, key=lambda memory_id: entry_by_id[memory_id].worth, reverse=True):
-        if best in settled:
-            continue
-        settled.add(best)
-        for other, reason in sorted(same[best].items()):
-            if other not in settled and not entry_by_id[other].pinned:
-                settled.add(other)
-                yield Delete(other, f"says the same as memory {best}: {reason}", into=best)
+
+    def explain(best: int, other: int) -> str:
+        return "" if entry_by_id[other].pinned else f"says the same as memory {best}: {same[best][other]}"
+
+    ordered = sorted(same, key=lambda memory_id: entry_by_id[memory_id].worth, reverse=True)
+    return _merge_into_best(ordered, same, explain)
 
 
 def _match_words(entries: Sequence[ClusterEntry]) -> Iterator[tuple[int, int, str]]:
@@ -144,34 +181,29 @@ def _match_meaning(
             if other < memory_id and any(candidate.id == memory_id for candidate in near.get(other, ())):
                 continue  # this pair was compared before
             old, new = sorted((entry_by_id[memory_id], entry_by_id[other]), key=lambda entry: (entry.at, entry.id))
-            if reason := _repeats(old, new, cosine, comparer):
-                yield memory_id, other, reason
+            verdict = comparer.compare(new.text, old.text, cosine)
+            if verdict.kind == "same" and verdict.reason:
+                yield memory_id, other, verdict.reason
             pace()
 
 
 def _may_repeat(one: ClusterEntry, other: ClusterEntry) -> bool:
-    """Return whether two entries share their numbers, their source and half of their words, as all rules require."""
+    """Return whether two entries may be duplicates. Long texts must be equal word for word, so they are not compared.
+
+    They must share their numbers, their source, half of their words, the last word and "used", which may mean that
+    something is no longer used.
+    """
     common = len(one.words & other.words)
-    return (
-        one.values == other.values
-        and one.source == other.source
-        and 2 * common >= min(len(one.words), len(other.words))
-    )
+    if one.values != other.values or one.source != other.source or 2 * common < min(len(one.words), len(other.words)):
+        return False
+    if not one.text or not other.text or one.said == other.said:
+        return False
+    return ("used" in words(one.text)) == ("used" in words(other.text)) and _end_alike(one.text, other.text)
 
 
 def _end_alike(one: str, other: str) -> bool:
     """Return whether both texts end in the same word, which is often a name: `docs` is not `doc`."""
     return words(one)[-1:] == words(other)[-1:]
-
-
-def _repeats(old: ClusterEntry, new: ClusterEntry, cosine: float, comparer: Comparer) -> str:
-    """Return why two texts with the same numbers are one; "" if they are not. Long ones must be equal word for word."""
-    if not old.text or not new.text or old.said == new.said:
-        return ""
-    if ("used" in words(old.text)) != ("used" in words(new.text)) or not _end_alike(old.text, new.text):
-        return ""  # "used" may mean that it is no longer used
-    verdict = comparer.compare(new.text, old.text, cosine)
-    return verdict.reason if verdict.kind == "same" else ""
 
 
 # ── merges by a model ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -88,9 +88,6 @@ def find_lost_query(
     return ""
 
 
-# ── losses ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _find_missing(member: TextClaims, elsewhere: frozenset[str], merged: TextClaims) -> Iterator[str]:
     numbers = {value.name for value in merged.numbers}
     if "only" in member.spoken and merged.spoken.isdisjoint(_ONLY):
@@ -127,9 +124,6 @@ def _compare_marks(members: Sequence[str], text: str) -> Iterator[str]:
 
 def _compute_share(words: Sequence[str], merged: TextClaims) -> float:
     return sum(word in merged.words or word in merged.spoken for word in words) / len(words) if words else 1.0
-
-
-# ── moved numbers and names ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _find_moved(originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
@@ -188,9 +182,6 @@ def _find_swapped(originals: Sequence[TextClaims], merged: TextClaims) -> Iterat
                 yield f"{name} takes the place of {other}"
 
 
-# ── statements and negations ──────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _find_reversed(originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
     pieces = [piece for member in originals for piece in member.pieces]
     stated = frozenset(word for piece in pieces if not piece.negated for word in piece.words)
@@ -232,9 +223,6 @@ def _denies_the_same(piece: Piece, other: Piece, stated: frozenset[str]) -> bool
     return not words or (bool(words & theirs) and len(words & (theirs | other.sentence)) >= 0.6 * len(words))
 
 
-# ── inventions ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _find_invented(originals: Sequence[TextClaims], merged: TextClaims) -> Iterator[str]:
     numbers = {value.name for member in originals for value in member.numbers}
     spoken = frozenset(word for member in originals for word in member.spoken)
@@ -258,9 +246,6 @@ def _find_invented(originals: Sequence[TextClaims], merged: TextClaims) -> Itera
 
 def _join(words: Iterable[str]) -> str:
     return ", ".join(sorted(words))
-
-
-# ── search after the merge ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class SimulatedStore:

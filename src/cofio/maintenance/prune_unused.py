@@ -15,12 +15,9 @@ from typing import TypeAlias
 
 from cofio.errors import CofioError
 from cofio.maintenance import clusters
-from cofio.maintenance.llm_prune_judge import PruneJudge
 from cofio.models.maintenance import MaintenancePlan, Refusal, UsageTracking
 from cofio.models.memory import Delete, Memory, Scope, days_before, to_utc_iso
 from cofio.ports import MemoryQueries, Store
-
-__all__ = ["DAYS", "Keeps", "PruneJudge", "decide"]
 
 #: Function that returns the ids of memories that are still valuable. It raises CofioError if it cannot decide.
 Keeps: TypeAlias = Callable[[Sequence[Memory]], Collection[int]]

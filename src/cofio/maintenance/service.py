@@ -21,7 +21,7 @@ from cofio.ingest.writer import Writer, check_author
 from cofio.maintenance import audit, clusters, consolidate, merge_check, pair_finder, prune_unused
 from cofio.maintenance.echo_detection import boot_lines
 from cofio.maintenance.llm_merge import ModelMerger
-from cofio.maintenance.prune_unused import PruneJudge
+from cofio.maintenance.llm_prune_judge import PruneJudge
 from cofio.models.llm_calls import occasion
 from cofio.models.maintenance import (
     CHORES,

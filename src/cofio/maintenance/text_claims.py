@@ -191,7 +191,11 @@ def _find_neighbours(tokens: Sequence[str]) -> frozenset[str]:
 def _find_text_names(plain: str) -> Iterator[str]:
     """Yield the names in the text."""
     for name in find_names(plain):
-        if not _is_common(name, plain) and name not in _LIGHT and not _denies(name) and not _to_digits(name):
+        # A common word may be capitalised for emphasis; "Go" and GET are names.
+        may_be_common = name in STOP_WORDS and not (name in ("get", "put") and name.upper() in plain)
+        if may_be_common and re.search(rf"(?<=[a-z,] ){name.capitalize()}\b", plain) is None:
+            continue
+        if name not in _LIGHT and not _denies(name) and not _to_digits(name):
             yield name
     for match in _SUBJECT.finditer(plain):
         if match[1].lower() not in STOP_WORDS and not _denies(match[1].lower()):
@@ -201,23 +205,15 @@ def _find_text_names(plain: str) -> Iterator[str]:
             yield stem(word)
 
 
-def _is_common(name: str, plain: str) -> bool:
-    """Return whether the word is a common one, capitalised for emphasis; "Go" and GET are names."""
-    if name not in STOP_WORDS or (name in ("get", "put") and name.upper() in plain):
-        return False
-    return re.search(rf"(?<=[a-z,] ){name.capitalize()}\b", plain) is None
-
-
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _SPAN = lazy_re.compile(r"`([^`\n]{1,200})`")
 _SENTENCE = lazy_re.compile(r"(?<=[.!?])\s+|\n+")
 #: End of a part of a sentence that can be negated or stated separately.
 _PART = lazy_re.compile(
-    r"[,;:()]+(?:\s|$)|\s[–—-]+\s|\b(?:but|because|whereas|while|although|since)\b"
-    r"|(?=\b(?:instead of|rather than|without|except|unless)\b)"
-    r"|\band\s+(?=(?:is |are |does |do |must |should |can |may |will )?(?:never|not|no|avoid|only|always)\b)"
-    r"|\band\s+(?=(?:we|it|they|you)\b)",
+    r"[,;:()]+(?:\s|$)|\s[–—-]+\s|\b(?:but|because|whereas|while|although|since)\b|(?=\b(?:instead of|rather than"
+    r"|without|except|unless)\b)|\band\s+(?=(?:is |are |does |do |must |should |can |may |will )?(?:never|not|no|avoid"
+    r"|only|always)\b)|\band\s+(?=(?:we|it|they|you)\b)",
     re.IGNORECASE,
 )
 #: A capital at the start of a sentence is a name if a verb follows: "Ann owns billing".
