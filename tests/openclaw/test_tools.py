@@ -69,14 +69,14 @@ def test_forget_requires_a_memory_id(load: Load, service: Caller, memory_id: Any
 
 
 def test_error_of_the_service_is_reported(load: Load, service: Caller) -> None:
-    with pytest.raises(Thrown, match=r"The memory did not do it: 404 There is no memory 77\."):
+    with pytest.raises(Thrown, match=r"The memory operation failed: 404 There is no memory 77\."):
         call(load(), "memory_forget", id=77)
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("memory_recall", {"query": "x"}), ("memory_store", {"text": "x"}),
                                              ("memory_forget", {"id": 1})])  # fmt: skip
 def test_unavailable_service_is_reported_to_the_agent(load: Load, name: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(Thrown, match=r"The memory did not do it: ECONNREFUSED\. Go on without it\."):
+    with pytest.raises(Thrown, match=r"The memory operation failed: ECONNREFUSED\. Go on without it\."):
         call(load(baseUrl="http://127.0.0.1:1"), name, **arguments)
 
 

@@ -57,7 +57,7 @@ def test_unwritable_spool_loses_the_turn_without_an_error(load: Load) -> None:
     plugin = load(baseUrl=NOWHERE)
     (plugin.home / "spool").write_text("no folder")
     plugin.end(user(STATEMENT), agent("Yes."))
-    assert "a turn is lost" in plugin.do("log")[-1]
+    assert "turn lost" in plugin.do("log")[-1]
 
 
 def test_slow_service_costs_one_deadline_then_nothing(load: Load, stub: StubService) -> None:

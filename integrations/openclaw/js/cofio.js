@@ -30,7 +30,7 @@ export class Cofio {
         catch (error) {
             if (deadline.aborted)
                 this.#restUntil = Date.now() + REST_MS;
-            throw deadline.aborted ? new Unanswered(`no answer within ${within(address)} ms`) : told(error);
+            throw deadline.aborted ? new Unanswered(`no answer within ${within(address)} ms`) : asUnanswered(error);
         }
     }
 }
@@ -73,13 +73,13 @@ function headers(key, call, length) {
 function refusal(answer) {
     try {
         const { error } = JSON.parse(answer);
-        return [error?.message, error?.hint].filter((each) => typeof each === "string").join(" ").slice(0, 300);
+        return [error?.message, error?.hint].filter((part) => typeof part === "string").join(" ").slice(0, 300);
     }
     catch {
         return "";
     }
 }
-function told(error) {
+function asUnanswered(error) {
     if (error instanceof Unanswered)
         return error;
     const { code, message } = error;

@@ -1,6 +1,6 @@
 /** cofio as OpenClaw's memory. README.md describes the plugin and its setup. */
 import { Memory } from "./memory.js";
-import { chosen } from "./settings.js";
+import { parseConfig } from "./settings.js";
 import { NAMES, tools } from "./tools.js";
 import { isGroup } from "./turn.js";
 export default {
@@ -9,7 +9,7 @@ export default {
     description: "Memory that needs no asking: recalled before each prompt, learned from each turn.",
     /** Register the hooks, without opening or starting anything: OpenClaw also registers plugins only to list them. */
     register(host) {
-        const choice = chosen(host.pluginConfig);
+        const choice = parseConfig(host.pluginConfig);
         const memory = new Memory(choice, host.logger);
         host.registerMemoryCapability?.({
             promptBuilder: ({ availableTools }) => guidance(choice.autoRecall, availableTools),

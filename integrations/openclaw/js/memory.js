@@ -11,7 +11,7 @@ import { Cofio } from "./cofio.js";
 import { projectOf } from "./project.js";
 import { address, home, isOff } from "./settings.js";
 import { spool } from "./spool.js";
-import { asked, digestOf, fields, isGroup, isInteractive, lastTurn, sessionOf, text } from "./turn.js";
+import { digestOf, fields, isGroup, isInteractive, lastTurn, sessionOf, text, userPrompt } from "./turn.js";
 const PATH = "/hooks/openclaw";
 const RUNS = 500; // remembered at most; older ones have ended
 export class Memory {
@@ -28,7 +28,7 @@ export class Memory {
     }
     /** Return the context to inject before the prompt. */
     async recall(event, context) {
-        const prompt = this.#isOurs(context) ? asked(event.prompt, event.currentUserMessage) : "";
+        const prompt = this.#isOurs(context) ? userPrompt(event.prompt, event.currentUserMessage) : "";
         remember(this.#prompts, text(context.runId), prompt);
         if (!prompt || !this.#choice.autoRecall)
             return undefined;
@@ -38,25 +38,25 @@ export class Memory {
         const recalling = this.#recalled.get(key) ?? this.#recall(session, turn, text(context.workspaceDir), prompt);
         remember(this.#recalled, key, recalling);
         try {
-            const found = await recalling;
-            return found ? { prependContext: found } : undefined;
+            const recalled = await recalling;
+            return recalled ? { prependContext: recalled } : undefined;
         }
         catch (error) {
             this.#recalled.delete(key); // allows a retry if the prompt is built again
-            this.#say("nothing is recalled", error);
+            this.#debug("recall failed", error);
             return undefined;
         }
     }
     /** Capture the finished turn. */
     async capture(event, context) {
         const run = text(event.runId) || text(context.runId);
-        const known = this.#prompts.get(run);
-        const turn = this.#isOurs(context) && known !== "" ? lastTurn(event.messages) : undefined;
+        const recalledPrompt = this.#prompts.get(run);
+        const turn = this.#isOurs(context) && recalledPrompt !== "" ? lastTurn(event.messages) : undefined;
         if (!turn?.prompt && !turn?.reply)
             return;
         const session = sessionOf(context);
-        const prompt = known !== undefined && turn.prompt.includes(known) ? known : turn.prompt;
-        await this.#kept({
+        const prompt = recalledPrompt !== undefined && turn.prompt.includes(recalledPrompt) ? recalledPrompt : turn.prompt;
+        await this.#deliver({
             event: "agent_end",
             session,
             turn: run || digestOf(session, prompt),
@@ -74,7 +74,7 @@ export class Memory {
             await this.#post({ event, session }, "", captureWithin);
         }
         catch (error) {
-            this.#say(`${event} is not told`, error); // the turns are learned from a little later
+            this.#debug(`${event} is not delivered`, error); // the turns are learned from a little later
         }
     }
     /** Wait for pending deliveries. */
@@ -90,54 +90,55 @@ export class Memory {
      */
     async #recall(session, turn, cwd, prompt) {
         const since = Date.now();
-        const within = (told) => Math.max(1, told.recallMs - (Date.now() - since));
+        const within = (target) => Math.max(1, target.recallMs - (Date.now() - since));
         const project = await projectOf(cwd);
-        const start = await this.#told({ event: "session_start", session, cwd, began: "clear" }, project, within);
-        const finding = this.#choice.autoCapture
-            ? this.#told({ event: "before_prompt_build", session, turn, cwd, prompt }, project, within)
-            : this.#recalledOnly(prompt, project, within);
-        const found = await finding.catch((error) => {
+        const started = { event: "session_start", session, cwd, began: "clear" };
+        const start = await this.#injectedContext(started, project, within);
+        const recalling = this.#choice.autoCapture
+            ? this.#injectedContext({ event: "before_prompt_build", session, turn, cwd, prompt }, project, within)
+            : this.#recallOnly(prompt, project, within);
+        const memories = await recalling.catch((error) => {
             if (!start)
                 throw error;
-            this.#say("only what always matters is recalled", error);
+            this.#debug("only the session briefing is recalled", error);
             return "";
         });
-        return [start, found].filter(Boolean).join("\n\n");
+        return [start, memories].filter(Boolean).join("\n\n");
     }
     /** Return the context that the service injects for an event. */
-    async #told(told, project, within) {
-        return text(fields(await this.#post(told, project, within))["context"]);
+    async #injectedContext(payload, project, within) {
+        return text(fields(await this.#post(payload, project, within))["context"]);
     }
     /** Return the memories for a prompt by an interface that does not store the prompt. */
-    async #recalledOnly(prompt, project, within) {
+    async #recallOnly(prompt, project, within) {
         const answer = await this.cofio.call("/recall", within, { body: JSON.stringify({ prompt, project }) });
         return text(fields(answer)["text"]);
     }
     /** Deliver a turn, or write it to the spool. */
-    #kept(told) {
-        const keeping = this.#delivered(told).catch((error) => this.#say("a turn is lost", error));
-        this.#pending.add(keeping);
-        return keeping.finally(() => this.#pending.delete(keeping));
+    #deliver(payload) {
+        const delivery = this.#postOrSpool(payload).catch((error) => this.#debug("turn lost", error));
+        this.#pending.add(delivery);
+        return delivery.finally(() => this.#pending.delete(delivery));
     }
-    async #delivered(told) {
-        const project = await projectOf(told.cwd ?? "");
+    async #postOrSpool(payload) {
+        const project = await projectOf(payload.cwd ?? "");
         try {
-            await this.#post(told, project, captureWithin);
+            await this.#post(payload, project, captureWithin);
         }
         catch (error) {
-            await spool(home(this.#choice), JSON.stringify(told), project, told.event);
-            this.#say("a turn is spooled", error);
+            await spool(home(this.#choice), JSON.stringify(payload), project, payload.event);
+            this.#debug("turn spooled", error);
         }
     }
-    #post(told, project, within) {
-        return this.cofio.call(PATH, within, { body: JSON.stringify(told), project });
+    #post(payload, project, within) {
+        return this.cofio.call(PATH, within, { body: JSON.stringify(payload), project });
     }
-    #say(what, error) {
-        this.#log.debug?.(`cofio: ${what}: ${error instanceof Error ? error.message : String(error)}`);
+    #debug(message, error) {
+        this.#log.debug?.(`cofio: ${message}: ${error instanceof Error ? error.message : String(error)}`);
     }
 }
-function captureWithin(told) {
-    return told.captureMs;
+function captureWithin(target) {
+    return target.captureMs;
 }
 /** Add a value as the newest, and drop the oldest if there are too many. */
 function remember(values, key, value) {

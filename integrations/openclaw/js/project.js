@@ -9,9 +9,9 @@ import { variable } from "./settings.js";
 const PLUMBING = [".git", ".bare"]; // a common directory's own name says nothing about the project
 /** Return the project of this folder; "" in the root and in the user's home. COFIO_PROJECT overrides it. */
 export async function projectOf(folder) {
-    const named = variable("COFIO_PROJECT");
-    if (named || !isAbsolute(folder) || folder.includes("\0"))
-        return named;
+    const configured = variable("COFIO_PROJECT");
+    if (configured || !isAbsolute(folder) || folder.includes("\0"))
+        return configured;
     const [here, user] = await Promise.all([real(folder), real(homedir())]);
     if (here === user || dirname(here) === here)
         return "";
@@ -30,28 +30,28 @@ async function repository(start, user) {
     for (let here = start; here !== user && dirname(here) !== here; here = dirname(here)) {
         if (await isGit(join(here, ".git")))
             return here;
-        const found = (await pointed(here)) || ((await isGit(here)) ? await namedBy(here) : "");
-        if (found)
-            return found;
+        const outer = (await followGitFile(here)) || ((await isGit(here)) ? await nameFromGitFolder(here) : "");
+        if (outer)
+            return outer;
     }
     return "";
 }
 /** Return the repository that a tree's `.git` file points to; "" if there is none. */
-async function pointed(tree) {
-    const told = await read(join(tree, ".git"));
-    if (!told.startsWith("gitdir:"))
+async function followGitFile(tree) {
+    const pointer = await read(join(tree, ".git"));
+    if (!pointer.startsWith("gitdir:"))
         return "";
-    const folder = await real(resolve(tree, told.slice("gitdir:".length).trim()));
+    const folder = await real(resolve(tree, pointer.slice("gitdir:".length).trim()));
     const common = (await read(join(folder, "commondir"))).trim(); // of a linked worktree only
     const shared = common ? await real(resolve(folder, common)) : folder;
-    return (await isGit(shared)) ? namedBy(shared) : "";
+    return (await isGit(shared)) ? nameFromGitFolder(shared) : "";
 }
 /** Return the main tree of a common directory: its parent, the one in its config (for a submodule), or itself. */
-async function namedBy(common) {
+async function nameFromGitFolder(common) {
     if (common.endsWith("/.git"))
         return dirname(common);
-    const told = /^\s*worktree\s*=\s*(.*)$/im.exec(await read(join(common, "config")))?.[1];
-    return told === undefined ? common : real(resolve(common, told.trim().replace(/^"|"$/g, "")));
+    const worktree = /^\s*worktree\s*=\s*(.*)$/im.exec(await read(join(common, "config")))?.[1];
+    return worktree === undefined ? common : real(resolve(common, worktree.trim().replace(/^"|"$/g, "")));
 }
 async function isGit(folder) {
     const [head, objects, refs] = await Promise.all(["HEAD", "objects", "refs"].map((name) => stat(join(folder, name)).catch(() => undefined)));

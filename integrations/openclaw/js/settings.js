@@ -7,15 +7,15 @@ const RECALL_MS = 800;
 const CAPTURE_MS = 300;
 const LEAST_MS = 50;
 const MOST_MS = 10_000;
-export function chosen(config) {
-    const given = config ?? {};
+export function parseConfig(config) {
+    const values = config ?? {};
     return {
-        baseUrl: trimmed(given["baseUrl"]),
-        token: trimmed(given["token"]),
-        home: trimmed(given["home"]),
-        autoRecall: given["autoRecall"] !== false,
-        autoCapture: given["autoCapture"] !== false,
-        groups: given["groups"] === true,
+        baseUrl: trimmed(values["baseUrl"]),
+        token: trimmed(values["token"]),
+        home: trimmed(values["home"]),
+        autoRecall: values["autoRecall"] !== false,
+        autoCapture: values["autoCapture"] !== false,
+        groups: values["groups"] === true,
     };
 }
 /** Return whether the hooks of all clients are turned off. */
@@ -24,18 +24,18 @@ export function isOff() {
 }
 /** Return the folder of cofio's files. */
 export function home(choice) {
-    const named = (choice.home || variable("COFIO_HOME")).replace(/^~(?=\/|$)/, homedir());
-    return named ? resolve(named) : join(homedir(), ".cofio");
+    const folder = (choice.home || variable("COFIO_HOME")).replace(/^~(?=\/|$)/, homedir());
+    return folder ? resolve(folder) : join(homedir(), ".cofio");
 }
 /** Return the address; called each time, since the service may start, move or get a key while the gateway runs. */
 export async function address(choice) {
-    const told = await readFile(join(home(choice), "hook.at"), "utf8").catch(() => "");
-    const [url = "", key = "", times = ""] = told.split("\n");
-    const named = bare(choice.baseUrl || variable("COFIO_URL", "FAISS_URL"));
-    const isKnown = !named || named === bare(url); // the key in the file is only for the service that it names
+    const endpoint = await readFile(join(home(choice), "hook.at"), "utf8").catch(() => "");
+    const [url = "", key = "", times = ""] = endpoint.split("\n");
+    const configured = bare(choice.baseUrl || variable("COFIO_URL", "FAISS_URL"));
+    const isKnown = !configured || configured === bare(url); // the key in the file is only for the service that it names
     const [recall = "", capture = ""] = times.split(" ");
     return {
-        url: named || bare(url) || USUAL_URL,
+        url: configured || bare(url) || USUAL_URL,
         key: choice.token || variable("COFIO_API_KEY", "FAISS_API_KEY") || (isKnown ? key.trim() : ""),
         recallMs: milliseconds(RECALL_MS, variable("COFIO_HOOK_RECALL_TIMEOUT_MS"), recall),
         captureMs: milliseconds(CAPTURE_MS, variable("COFIO_HOOK_CAPTURE_TIMEOUT_MS"), capture),
@@ -48,9 +48,9 @@ export function variable(...names) {
 function bare(url) {
     return url.trim().replace(/\/+$/, "");
 }
-function milliseconds(usual, ...told) {
-    const said = told.find((each) => /^\d+$/.test(each.trim()));
-    return said === undefined ? usual : Math.max(LEAST_MS, Math.min(MOST_MS, Number(said)));
+function milliseconds(fallback, ...candidates) {
+    const digits = candidates.find((candidate) => /^\d+$/.test(candidate.trim()));
+    return digits === undefined ? fallback : Math.max(LEAST_MS, Math.min(MOST_MS, Number(digits)));
 }
 function trimmed(value) {
     return typeof value === "string" ? value.trim() : "";

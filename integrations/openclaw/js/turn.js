@@ -1,4 +1,4 @@
-/** Speaker and words of the finished turn, without the wrappings that OpenClaw and its channels add. */
+/** Speaker and words of the finished turn, without the wrappers that OpenClaw and its channels add. */
 import { createHash } from "node:crypto";
 const LONGEST = 100_000; // characters of a prompt, and of a reply
 const INTERNAL_PROVIDERS = new Set(["heartbeat", "cron-event", "exec-event"]);
@@ -29,34 +29,34 @@ export function digestOf(session, prompt) {
     return `w${createHash("sha256").update(words).digest("hex").slice(0, 20)}`;
 }
 /** Return the user's words. An empty `currentUserMessage` means that there are none, even if the prompt has text. */
-export function asked(prompt, currentUserMessage) {
-    return typeof currentUserMessage === "string" ? spoken(currentUserMessage) : spoken(text(prompt));
+export function userPrompt(prompt, currentUserMessage) {
+    return typeof currentUserMessage === "string" ? personWords(currentUserMessage) : personWords(text(prompt));
 }
 /** Return the last turn: from the last user message on. Undefined if that message is from another agent. */
 export function lastTurn(messages) {
-    const said = Array.isArray(messages) ? messages.map(fields) : [];
-    const start = said.findLastIndex((each) => each["role"] === "user" && textOf(each["content"]).trim() !== "");
-    const first = said[start];
+    const items = Array.isArray(messages) ? messages.map(fields) : [];
+    const start = items.findLastIndex((item) => item["role"] === "user" && textOf(item["content"]).trim() !== "");
+    const first = items[start];
     if (!first || INTERNAL_ORIGINS.has(text(fields(first["provenance"])["kind"])))
         return undefined;
-    const later = said.slice(start + 1);
-    const replies = later.filter((each) => each["role"] === "assistant" && each["stopReason"] !== "error");
-    const words = replies.map((each) => textOf(each["content"]).trim()).filter((each) => each && !SILENT.test(each));
-    return { prompt: spoken(textOf(first["content"])), reply: words.join("\n\n").slice(-LONGEST) };
+    const later = items.slice(start + 1);
+    const replies = later.filter((item) => item["role"] === "assistant" && item["stopReason"] !== "error");
+    const words = replies.map((reply) => textOf(reply["content"]).trim()).filter((reply) => reply && !SILENT.test(reply));
+    return { prompt: personWords(textOf(first["content"])), reply: words.join("\n\n").slice(-LONGEST) };
 }
 /** Return the text of a message's content: a string, or blocks of which some are texts. */
 function textOf(content) {
     if (typeof content === "string")
         return content;
     const blocks = Array.isArray(content) ? content.map(fields) : [];
-    const texts = blocks.filter((each) => each["type"] === "text").map((each) => text(each["text"]));
+    const texts = blocks.filter((block) => block["type"] === "text").map((block) => text(block["text"]));
     return texts.filter(Boolean).join("\n");
 }
-// ── wrappings of the words ──────────────────────────────────────────────────────────────────────────────────────────
+// ── message wrappers ──────────────────────────────────────────────────────────────────────────────────────────────
 const CONTEXT_MARK = "⟦openclaw:ctx⟧";
 const EARLIER_MARKS = /\((?:untrusted metadata|untrusted,? for context|metadata,? do not treat as [^)]*)\):$/i;
 const TO_THE_END = /^(?:Untrusted context \(|Context: ⟦)/;
-const SPANS = [
+const WRAPPERS = [
     ["<cofio-memory>", "</cofio-memory>"],
     ["<active_memory_plugin>", "</active_memory_plugin>"],
     ["<relevant-memories>", "</relevant-memories>"],
@@ -76,34 +76,34 @@ const ENVELOPE = /^\[([^\]\n]{1,300})\] */;
 const CHANNELS = /^(?:WebChat|WhatsApp|Telegram|Signal|Slack|Discord|Google Chat|iMessage|Teams|Matrix|Zalo)\b/;
 const A_TIME = /\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d/;
 /** Return a person's words from a message as delivered by a channel. */
-function spoken(message) {
-    let said = message.slice(0, 4 * LONGEST).replace(/\r\n?/g, "\n");
-    for (const [open, close] of SPANS)
-        said = without(said, open, close);
-    said = withoutMetadata(said);
-    const current = said.lastIndexOf(CURRENT);
+function personWords(message) {
+    let words = message.slice(0, 4 * LONGEST).replace(/\r\n?/g, "\n");
+    for (const [open, close] of WRAPPERS)
+        words = without(words, open, close);
+    words = withoutMetadata(words);
+    const current = words.lastIndexOf(CURRENT);
     if (current >= 0)
-        said = said.slice(current + CURRENT.length);
-    return withoutEnvelope(said.trim()).trim().slice(0, LONGEST);
+        words = words.slice(current + CURRENT.length);
+    return withoutEnvelope(words.trim()).trim().slice(0, LONGEST);
 }
 /** Return the message without the spans between two marks, marks included. An unclosed span stays. */
 function without(message, open, close) {
-    let kept = "";
+    let result = "";
     let at = 0;
     for (;;) {
         const start = message.indexOf(open, at);
         const end = start < 0 ? -1 : message.indexOf(close, start);
         if (end < 0)
-            return kept + message.slice(at);
-        kept += message.slice(at, start);
-        const rest = close.startsWith("<<<") ? message.indexOf(">>>", end) + 3 - end : close.length;
-        at = end + Math.max(close.length, rest);
+            return result + message.slice(at);
+        result += message.slice(at, start);
+        const closing = close.startsWith("<<<") ? message.indexOf(">>>", end) + 3 - end : close.length;
+        at = end + Math.max(close.length, closing);
     }
 }
 /** Return the message without metadata blocks: a marked line with the following fenced JSON or paragraph. */
 function withoutMetadata(message) {
     const lines = message.split("\n");
-    const kept = [];
+    const remaining = [];
     for (let at = 0; at < lines.length; at += 1) {
         const line = (lines[at] ?? "").trim();
         const isMarked = line.endsWith(CONTEXT_MARK) || EARLIER_MARKS.test(line);
@@ -111,10 +111,10 @@ function withoutMetadata(message) {
             break;
         if (isMarked)
             at = endOfBlock(lines, at);
-        else if (!LINES.some((each) => each.test(line)))
-            kept.push(lines[at] ?? "");
+        else if (!LINES.some((pattern) => pattern.test(line)))
+            remaining.push(lines[at] ?? "");
     }
-    return kept.join("\n");
+    return remaining.join("\n");
 }
 /** Return the last line of the block with this header line. */
 function endOfBlock(lines, header) {

@@ -41,7 +41,7 @@ export class Cofio {
       return body ? JSON.parse(body) : undefined;
     } catch (error) {
       if (deadline.aborted) this.#restUntil = Date.now() + REST_MS;
-      throw deadline.aborted ? new Unanswered(`no answer within ${within(address)} ms`) : told(error);
+      throw deadline.aborted ? new Unanswered(`no answer within ${within(address)} ms`) : asUnanswered(error);
     }
   }
 }
@@ -85,13 +85,13 @@ function headers(key: string, call: Call, length: number): Record<string, string
 function refusal(answer: string): string {
   try {
     const { error } = JSON.parse(answer) as { error?: { message?: unknown; hint?: unknown } };
-    return [error?.message, error?.hint].filter((each) => typeof each === "string").join(" ").slice(0, 300);
+    return [error?.message, error?.hint].filter((part) => typeof part === "string").join(" ").slice(0, 300);
   } catch {
     return "";
   }
 }
 
-function told(error: unknown): Unanswered {
+function asUnanswered(error: unknown): Unanswered {
   if (error instanceof Unanswered) return error;
   const { code, message } = error as { code?: unknown; message?: unknown };
   return new Unanswered(String(code ?? message ?? error));

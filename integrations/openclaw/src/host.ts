@@ -48,7 +48,7 @@ export interface Tool {
   label: string;
   description: string;
   parameters: Record<string, unknown>;
-  execute(this: void, id: string, given: unknown, signal?: AbortSignal): Promise<ToolResult>;
+  execute(this: void, id: string, input: unknown, signal?: AbortSignal): Promise<ToolResult>;
 }
 
 export interface ToolContext {
@@ -62,7 +62,7 @@ export interface Logger {
 }
 
 export interface MemoryCapability {
-  promptBuilder: (given: { availableTools: Set<string> }) => string[];
+  promptBuilder: (options: { availableTools: Set<string> }) => string[];
   flushPlanResolver: () => null;
 }
 
@@ -70,7 +70,7 @@ export interface Host {
   readonly pluginConfig?: Record<string, unknown>;
   readonly logger: Logger;
   registerMemoryCapability?: (capability: MemoryCapability) => void;
-  registerTool: (make: (context: ToolContext) => Tool[] | null, named: { names: string[] }) => void;
+  registerTool: (make: (context: ToolContext) => Tool[] | null, options: { names: string[] }) => void;
   on(
     name: "before_prompt_build",
     hook: (event: PromptEvent, context: Context) => Promise<PromptResult | undefined>,

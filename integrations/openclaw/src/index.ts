@@ -2,7 +2,7 @@
 
 import type { Context, Host, Tool } from "./host.ts";
 import { Memory } from "./memory.ts";
-import { chosen } from "./settings.ts";
+import { parseConfig } from "./settings.ts";
 import { NAMES, tools } from "./tools.ts";
 import { isGroup } from "./turn.ts";
 
@@ -13,7 +13,7 @@ export default {
 
   /** Register the hooks, without opening or starting anything: OpenClaw also registers plugins only to list them. */
   register(host: Host): void {
-    const choice = chosen(host.pluginConfig);
+    const choice = parseConfig(host.pluginConfig);
     const memory = new Memory(choice, host.logger);
     host.registerMemoryCapability?.({
       promptBuilder: ({ availableTools }) => guidance(choice.autoRecall, availableTools),

@@ -11,15 +11,15 @@
 import { Cofio } from "./cofio.ts";
 import type { Context, EndEvent, Logger, PromptEvent, PromptResult, SessionEvent } from "./host.ts";
 import { projectOf } from "./project.ts";
-import { type Address, type Chosen, address, home, isOff } from "./settings.ts";
+import { type Address, type PluginOptions, address, home, isOff } from "./settings.ts";
 import { spool } from "./spool.ts";
-import { asked, digestOf, fields, isGroup, isInteractive, lastTurn, sessionOf, text } from "./turn.ts";
+import { digestOf, fields, isGroup, isInteractive, lastTurn, sessionOf, text, userPrompt } from "./turn.ts";
 
 const PATH = "/hooks/openclaw";
 const RUNS = 500; // remembered at most; older ones have ended
 
 /** Payload of an event, with the field names of cofio's hooks. */
-interface Told {
+interface HookPayload {
   event: string;
   session: string;
   turn?: string;
@@ -31,13 +31,13 @@ interface Told {
 
 export class Memory {
   readonly cofio: Cofio;
-  readonly #choice: Chosen;
+  readonly #choice: PluginOptions;
   readonly #log: Logger;
   readonly #prompts = new Map<string, string>(); // by run: the user's prompt; "" without one
   readonly #recalled = new Map<string, Promise<string>>(); // by prompt of a run, which may be built several times
   readonly #pending = new Set<Promise<void>>();
 
-  constructor(choice: Chosen, log: Logger) {
+  constructor(choice: PluginOptions, log: Logger) {
     this.#choice = choice;
     this.#log = log;
     this.cofio = new Cofio(() => address(choice));
@@ -45,7 +45,7 @@ export class Memory {
 
   /** Return the context to inject before the prompt. */
   async recall(event: PromptEvent, context: Context): Promise<PromptResult | undefined> {
-    const prompt = this.#isOurs(context) ? asked(event.prompt, event.currentUserMessage) : "";
+    const prompt = this.#isOurs(context) ? userPrompt(event.prompt, event.currentUserMessage) : "";
     remember(this.#prompts, text(context.runId), prompt);
     if (!prompt || !this.#choice.autoRecall) return undefined;
     const session = sessionOf(context);
@@ -54,11 +54,11 @@ export class Memory {
     const recalling = this.#recalled.get(key) ?? this.#recall(session, turn, text(context.workspaceDir), prompt);
     remember(this.#recalled, key, recalling);
     try {
-      const found = await recalling;
-      return found ? { prependContext: found } : undefined;
+      const recalled = await recalling;
+      return recalled ? { prependContext: recalled } : undefined;
     } catch (error) {
       this.#recalled.delete(key); // allows a retry if the prompt is built again
-      this.#say("nothing is recalled", error);
+      this.#debug("recall failed", error);
       return undefined;
     }
   }
@@ -66,12 +66,12 @@ export class Memory {
   /** Capture the finished turn. */
   async capture(event: EndEvent, context: Context): Promise<void> {
     const run = text(event.runId) || text(context.runId);
-    const known = this.#prompts.get(run);
-    const turn = this.#isOurs(context) && known !== "" ? lastTurn(event.messages) : undefined;
+    const recalledPrompt = this.#prompts.get(run);
+    const turn = this.#isOurs(context) && recalledPrompt !== "" ? lastTurn(event.messages) : undefined;
     if (!turn?.prompt && !turn?.reply) return;
     const session = sessionOf(context);
-    const prompt = known !== undefined && turn.prompt.includes(known) ? known : turn.prompt;
-    await this.#kept({
+    const prompt = recalledPrompt !== undefined && turn.prompt.includes(recalledPrompt) ? recalledPrompt : turn.prompt;
+    await this.#deliver({
       event: "agent_end",
       session,
       turn: run || digestOf(session, prompt),
@@ -88,7 +88,7 @@ export class Memory {
     try {
       await this.#post({ event, session }, "", captureWithin);
     } catch (error) {
-      this.#say(`${event} is not told`, error); // the turns are learned from a little later
+      this.#debug(`${event} is not delivered`, error); // the turns are learned from a little later
     }
   }
 
@@ -107,59 +107,60 @@ export class Memory {
    */
   async #recall(session: string, turn: string, cwd: string, prompt: string): Promise<string> {
     const since = Date.now();
-    const within = (told: Address): number => Math.max(1, told.recallMs - (Date.now() - since));
+    const within = (target: Address): number => Math.max(1, target.recallMs - (Date.now() - since));
     const project = await projectOf(cwd);
-    const start = await this.#told({ event: "session_start", session, cwd, began: "clear" }, project, within);
-    const finding = this.#choice.autoCapture
-      ? this.#told({ event: "before_prompt_build", session, turn, cwd, prompt }, project, within)
-      : this.#recalledOnly(prompt, project, within);
-    const found = await finding.catch((error: unknown) => {
+    const started: HookPayload = { event: "session_start", session, cwd, began: "clear" };
+    const start = await this.#injectedContext(started, project, within);
+    const recalling = this.#choice.autoCapture
+      ? this.#injectedContext({ event: "before_prompt_build", session, turn, cwd, prompt }, project, within)
+      : this.#recallOnly(prompt, project, within);
+    const memories = await recalling.catch((error: unknown) => {
       if (!start) throw error;
-      this.#say("only what always matters is recalled", error);
+      this.#debug("only the session briefing is recalled", error);
       return "";
     });
-    return [start, found].filter(Boolean).join("\n\n");
+    return [start, memories].filter(Boolean).join("\n\n");
   }
 
   /** Return the context that the service injects for an event. */
-  async #told(told: Told, project: string, within: (told: Address) => number): Promise<string> {
-    return text(fields(await this.#post(told, project, within))["context"]);
+  async #injectedContext(payload: HookPayload, project: string, within: (target: Address) => number): Promise<string> {
+    return text(fields(await this.#post(payload, project, within))["context"]);
   }
 
   /** Return the memories for a prompt by an interface that does not store the prompt. */
-  async #recalledOnly(prompt: string, project: string, within: (told: Address) => number): Promise<string> {
+  async #recallOnly(prompt: string, project: string, within: (target: Address) => number): Promise<string> {
     const answer = await this.cofio.call("/recall", within, { body: JSON.stringify({ prompt, project }) });
     return text(fields(answer)["text"]);
   }
 
   /** Deliver a turn, or write it to the spool. */
-  #kept(told: Told): Promise<void> {
-    const keeping = this.#delivered(told).catch((error: unknown) => this.#say("a turn is lost", error));
-    this.#pending.add(keeping);
-    return keeping.finally(() => this.#pending.delete(keeping));
+  #deliver(payload: HookPayload): Promise<void> {
+    const delivery = this.#postOrSpool(payload).catch((error: unknown) => this.#debug("turn lost", error));
+    this.#pending.add(delivery);
+    return delivery.finally(() => this.#pending.delete(delivery));
   }
 
-  async #delivered(told: Told): Promise<void> {
-    const project = await projectOf(told.cwd ?? "");
+  async #postOrSpool(payload: HookPayload): Promise<void> {
+    const project = await projectOf(payload.cwd ?? "");
     try {
-      await this.#post(told, project, captureWithin);
+      await this.#post(payload, project, captureWithin);
     } catch (error) {
-      await spool(home(this.#choice), JSON.stringify(told), project, told.event);
-      this.#say("a turn is spooled", error);
+      await spool(home(this.#choice), JSON.stringify(payload), project, payload.event);
+      this.#debug("turn spooled", error);
     }
   }
 
-  #post(told: Told, project: string, within: (address: Address) => number): Promise<unknown> {
-    return this.cofio.call(PATH, within, { body: JSON.stringify(told), project });
+  #post(payload: HookPayload, project: string, within: (address: Address) => number): Promise<unknown> {
+    return this.cofio.call(PATH, within, { body: JSON.stringify(payload), project });
   }
 
-  #say(what: string, error: unknown): void {
-    this.#log.debug?.(`cofio: ${what}: ${error instanceof Error ? error.message : String(error)}`);
+  #debug(message: string, error: unknown): void {
+    this.#log.debug?.(`cofio: ${message}: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
-function captureWithin(told: Address): number {
-  return told.captureMs;
+function captureWithin(target: Address): number {
+  return target.captureMs;
 }
 
 /** Add a value as the newest, and drop the oldest if there are too many. */

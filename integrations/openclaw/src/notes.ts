@@ -8,10 +8,10 @@ const LONGEST_LINE = 1_000;
 const LONGEST = 9_000;
 
 /** Return the block of these memories, best first, up to the length limit; "" for none. */
-export function notes(heading: string, found: unknown): string {
+export function notes(heading: string, memories: unknown): string {
   const lines: string[] = [];
   let room = LONGEST;
-  for (const memory of Array.isArray(found) ? found.map(fields) : []) {
+  for (const memory of Array.isArray(memories) ? memories.map(fields) : []) {
     const line = lineOf(memory);
     room -= line.length + 1;
     if (room < 0) break;
@@ -22,14 +22,14 @@ export function notes(heading: string, found: unknown): string {
 }
 
 function lineOf(memory: Record<string, unknown>): string {
-  const said = neutral(text(memory["text"]));
+  const words = neutral(text(memory["text"]));
   const source = neutral(text(memory["source"])).slice(0, 80);
   const about = [`#${Number(memory["id"])}`, source, text(memory["created_at"]).slice(0, 10)].filter(Boolean);
-  return said && `- [${about.join(", ")}] ${said}`.slice(0, LONGEST_LINE);
+  return words && `- [${about.join(", ")}] ${words}`.slice(0, LONGEST_LINE);
 }
 
 /** Return the text on one line, without invisible characters, and with look-alikes for the brackets of tags. */
-export function neutral(said: string): string {
-  const visible = said.slice(0, 8_000).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]+/gu, " ");
+export function neutral(words: string): string {
+  const visible = words.slice(0, 8_000).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]+/gu, " ");
   return visible.replace(/</g, "‹").replace(/>/g, "›").replace(/\s+/g, " ").trim();
 }

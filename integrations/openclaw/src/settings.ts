@@ -11,7 +11,7 @@ const LEAST_MS = 50;
 const MOST_MS = 10_000;
 
 /** The user's choices in `plugins.entries.cofio.config`. */
-export interface Chosen {
+export interface PluginOptions {
   baseUrl: string;
   token: string;
   home: string;
@@ -28,15 +28,15 @@ export interface Address {
   captureMs: number;
 }
 
-export function chosen(config: Record<string, unknown> | undefined): Chosen {
-  const given = config ?? {};
+export function parseConfig(config: Record<string, unknown> | undefined): PluginOptions {
+  const values = config ?? {};
   return {
-    baseUrl: trimmed(given["baseUrl"]),
-    token: trimmed(given["token"]),
-    home: trimmed(given["home"]),
-    autoRecall: given["autoRecall"] !== false,
-    autoCapture: given["autoCapture"] !== false,
-    groups: given["groups"] === true,
+    baseUrl: trimmed(values["baseUrl"]),
+    token: trimmed(values["token"]),
+    home: trimmed(values["home"]),
+    autoRecall: values["autoRecall"] !== false,
+    autoCapture: values["autoCapture"] !== false,
+    groups: values["groups"] === true,
   };
 }
 
@@ -46,20 +46,20 @@ export function isOff(): boolean {
 }
 
 /** Return the folder of cofio's files. */
-export function home(choice: Chosen): string {
-  const named = (choice.home || variable("COFIO_HOME")).replace(/^~(?=\/|$)/, homedir());
-  return named ? resolve(named) : join(homedir(), ".cofio");
+export function home(choice: PluginOptions): string {
+  const folder = (choice.home || variable("COFIO_HOME")).replace(/^~(?=\/|$)/, homedir());
+  return folder ? resolve(folder) : join(homedir(), ".cofio");
 }
 
 /** Return the address; called each time, since the service may start, move or get a key while the gateway runs. */
-export async function address(choice: Chosen): Promise<Address> {
-  const told = await readFile(join(home(choice), "hook.at"), "utf8").catch(() => "");
-  const [url = "", key = "", times = ""] = told.split("\n");
-  const named = bare(choice.baseUrl || variable("COFIO_URL", "FAISS_URL"));
-  const isKnown = !named || named === bare(url); // the key in the file is only for the service that it names
+export async function address(choice: PluginOptions): Promise<Address> {
+  const endpoint = await readFile(join(home(choice), "hook.at"), "utf8").catch(() => "");
+  const [url = "", key = "", times = ""] = endpoint.split("\n");
+  const configured = bare(choice.baseUrl || variable("COFIO_URL", "FAISS_URL"));
+  const isKnown = !configured || configured === bare(url); // the key in the file is only for the service that it names
   const [recall = "", capture = ""] = times.split(" ");
   return {
-    url: named || bare(url) || USUAL_URL,
+    url: configured || bare(url) || USUAL_URL,
     key: choice.token || variable("COFIO_API_KEY", "FAISS_API_KEY") || (isKnown ? key.trim() : ""),
     recallMs: milliseconds(RECALL_MS, variable("COFIO_HOOK_RECALL_TIMEOUT_MS"), recall),
     captureMs: milliseconds(CAPTURE_MS, variable("COFIO_HOOK_CAPTURE_TIMEOUT_MS"), capture),
@@ -75,9 +75,9 @@ function bare(url: string): string {
   return url.trim().replace(/\/+$/, "");
 }
 
-function milliseconds(usual: number, ...told: string[]): number {
-  const said = told.find((each) => /^\d+$/.test(each.trim()));
-  return said === undefined ? usual : Math.max(LEAST_MS, Math.min(MOST_MS, Number(said)));
+function milliseconds(fallback: number, ...candidates: string[]): number {
+  const digits = candidates.find((candidate) => /^\d+$/.test(candidate.trim()));
+  return digits === undefined ? fallback : Math.max(LEAST_MS, Math.min(MOST_MS, Number(digits)));
 }
 
 function trimmed(value: unknown): string {

@@ -10,13 +10,13 @@ const MOST_FILES = 10_000;
  * Write a delivery to the spool: a header line, then the JSON as it would have been sent. It is on the disk when this
  * returns; a reader sees a complete file or none.
  */
-export async function spool(home: string, told: string, project: string, event: string): Promise<void> {
+export async function spool(home: string, payload: string, project: string, event: string): Promise<void> {
   const folder = join(home, "spool");
   await mkdir(folder, { recursive: true, mode: 0o700 });
   if ((await readdir(folder)).length >= MOST_FILES) throw new Error("the spool is full");
   const nanoseconds = String(BigInt(Date.now()) * 1_000_000n + (process.hrtime.bigint() % 1_000_000n));
   const name = `${nanoseconds.padStart(20, "0")}-${process.pid}-${randomBytes(4).toString("hex")}`;
-  const raw = Buffer.from(told, "utf8");
+  const raw = Buffer.from(payload, "utf8");
   const about = { client: "openclaw", at: new Date().toISOString(), project, event, bytes: raw.length };
   const unnamed = join(folder, `.${name}.part`);
   try {
