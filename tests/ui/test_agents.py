@@ -86,7 +86,7 @@ def test_agents_are_listed_with_their_counts(service: Caller, visit: Visitor) ->
     expect(claude).to_contain_text(re.compile(r"was given [1-9]"))
     expect(page.locator(".agent", has_text="codex")).to_contain_text("kept 1")
     expect(page.locator(".agent", has_text="codex")).to_contain_text("was given 0")
-    expect(page.locator("#told")).to_have_text("3 agents")
+    expect(page.locator("#status")).to_have_text("3 agents")
     claude.get_by_role("link", name="claude-code").click()
     expect(page).to_have_url(f"{service.url}/ui/memories#/?source=claude-code")
     expect(page.locator("#count")).to_contain_text("2")

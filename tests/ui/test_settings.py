@@ -125,7 +125,7 @@ def test_settings_are_filtered_by_text_and_by_change(settings_service: SettingsS
     text = page.get_by_role("search").get_by_label("Find")
     text.fill("cofio_max_body")
     expect(page.locator(".setting")).to_have_count(1)
-    expect(page.locator("#told")).to_have_text("1 setting")
+    expect(page.locator("#status")).to_have_text("1 setting")
     text.fill("days processed captures")
     expect(page.locator(".setting")).to_have_count(1)
     expect(setting(page, "inbox_days")).to_be_visible()
@@ -180,7 +180,7 @@ def test_doctor_runs_on_request_and_lists_problems_first(settings_service: Setti
     checks = run_doctor(page)
     assert requests == [False]
     expect(page.locator(".verdict")).to_contain_text("2 things to mend, 1 thing to look at.")
-    expect(page.locator("#told")).to_have_text("2 things to mend, 1 thing to look at.")
+    expect(page.locator("#status")).to_have_text("2 things to mend, 1 thing to look at.")
     expect(checks).to_have_count(len(CHECKS))
     expect(checks.nth(0)).to_contain_text("model to mend")
     expect(checks.nth(2)).to_contain_text("inbox look at this")

@@ -76,7 +76,7 @@ def test_facts_and_repeated_patterns_are_listed(team: Caller, visit: Visitor) ->
     newest = team.get("/team/facts", limit=1).json["memories"][0]
     for entry in (facts(page).first, patterns(page).first):
         expect(entry.locator(".words")).to_have_attribute("href", f"memories#/{newest['id']}")
-    expect(page.locator("#told")).to_have_text("8 facts, 5 patterns")
+    expect(page.locator("#status")).to_have_text("8 facts, 5 patterns")
 
 
 def test_facts_are_filtered_and_the_url_is_updated(team: Caller, visit: Visitor) -> None:

@@ -8,7 +8,7 @@ import { get } from "./api.js";
 import { ways } from "./connect.js";
 import { auditLog } from "./audit-log.js";
 import { checkList } from "./doctor.js";
-import { counted, fill, find, make, menu, plainNumber, said, time } from "./dom.js";
+import { formatCount, fill, find, make, menu, plainNumber, userText, time } from "./dom.js";
 import { caller, enter, trouble } from "./app-shell.js";
 import { keyList, making } from "./keys.js";
 
@@ -34,40 +34,40 @@ async function show() {
 
 function empty() {
   latest++;
-  for (const each of ["acts", "door", "parts", "part", "what", "told"]) fill(find(each));
+  for (const name of ["acts", "door", "parts", "part", "what", "status"]) fill(find(name));
 }
 
 /** Return the parts that the caller may see. */
-const offered = () => Object.keys(PARTS).filter((each) => caller.mayAll || each === "connect");
+const offered = () => Object.keys(PARTS).filter((key) => caller.mayAll || key === "connect");
 
 function read() {
   const [, part = "", rest = ""] = location.hash.split("/");
-  const wanted = offered().includes(part) ? part : offered()[0];
-  Object.assign(view, { part: wanted, rest });
+  const selectedPart = offered().includes(part) ? part : offered()[0];
+  Object.assign(view, { part: selectedPart, rest });
 }
 
 async function draw() {
-  const mine = ++latest;
+  const request = ++latest;
   read();
   drawParts();
   fill(find("what"), PARTS[view.part].what);
   fill(find("acts"), caller.mayAll ? making(isOpen, refresh) : null);
   fill(find("door"), caller.mayAll ? (isOpen ? opened() : null) : bounded());
   const part = make("div", { class: `part ${view.part}` });
-  const tell = (text) => mine === latest && fill(find("told"), text);
+  const notify = (text) => request === latest && fill(find("status"), text);
   try {
-    await DRAWN[view.part](part, { rest: view.rest, isOpen, refresh, tell });
+    await DRAWN[view.part](part, { rest: view.rest, isOpen, refresh, tell: notify });
   } catch (error) {
     fill(part, trouble(error));
   }
-  if (mine === latest) find("part").replaceChildren(part);
+  if (request === latest) find("part").replaceChildren(part);
 }
 
 /** Redraw the current part; the focus stays. */
 async function refresh() {
-  const held = document.activeElement?.closest("[data-id]")?.dataset.id;
+  const focused = document.activeElement?.closest("[data-id]")?.dataset.id;
   await draw();
-  if (held) find("part").querySelector(`[data-id="${held}"] button`)?.focus();
+  if (focused) find("part").querySelector(`[data-id="${focused}"] button`)?.focus();
 }
 
 function drawParts() {
@@ -94,14 +94,14 @@ function bounded() {
 
 // ── at work ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-async function work(part, { tell }) {
+async function work(part, { tell: notify }) {
   const [agents, clients] = await Promise.all([get("agents"), hooks()]);
   fill(part,
     make("section", { class: "block", "aria-labelledby": "work-title" },
       make("h2", { id: "work-title" }, "Using these memories"), atWork(agents.agents)),
     make("section", { class: "block", "aria-labelledby": "hooks-title" },
       make("h2", { id: "hooks-title" }, "On the service’s machine"), clients));
-  tell(counted(agents.agents.length, "agent"));
+  notify(formatCount(agents.agents.length, "agent"));
 }
 
 /** Return the state of each client's hooks; hidden from callers elsewhere. */
@@ -126,12 +126,12 @@ function atWork(agents) {
 
 function agentItem({ name, memories, kept_at, recalls, recalled_at }) {
   return make("li", { class: "agent" },
-    make("p", { class: "name" }, memories ? link(name) : said(name)),
+    make("p", { class: "name" }, memories ? link(name) : userText(name)),
     figure(memories, "kept", "the last", kept_at), figure(recalls, "was given", "asked", recalled_at));
 }
 
 /** Its name, with the way to what it kept. */
-const link = (name) => make("a", { href: `memories#/?source=${encodeURIComponent(name)}` }, said(name));
+const link = (name) => make("a", { href: `memories#/?source=${encodeURIComponent(name)}` }, userText(name));
 
 function figure(count, word, last, at) {
   return make("p", { class: "figure" },
@@ -144,5 +144,5 @@ function figure(count, word, last, at) {
 async function keys(part, at) {
   const known = (await get("keys")).keys;
   fill(part, keyList(known, at));
-  at.tell(counted(known.length, "key"));
+  at.tell(formatCount(known.length, "key"));
 }

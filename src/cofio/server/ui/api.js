@@ -30,15 +30,15 @@ export const patch = (path, body = {}) => ask("PATCH", path, { body });
 export const remove = (path, query = {}) => ask("DELETE", path, { query });
 
 /** Yield the events of a stream as `{ event, data }`, until it ends or is aborted. */
-export async function* stream(where, signal) {
+export async function* stream(address, signal) {
   const used = key.get();
-  const response = await sent("GET", where, {}, null, signal);
+  const response = await sent("GET", address, {}, null, signal);
   if (!response.ok) throw refused(response, await response.json().catch(() => null), used);
   let text = "";
   for await (const bytes of parts(response.body.pipeThrough(new TextDecoderStream()))) {
     const blocks = (text + bytes).split("\n\n");
     text = blocks.pop();
-    yield* blocks.map(event).filter((each) => each.event);
+    yield* blocks.map(event).filter((message) => message.event);
   }
 }
 
@@ -57,7 +57,7 @@ function event(block) {
 }
 
 /** Return a path with encoded parts. */
-export const path = (...parts) => parts.map((each) => encodeURIComponent(each)).join("/");
+export const path = (...parts) => parts.map((part) => encodeURIComponent(part)).join("/");
 
 /** Return the decoded part of a path; "" if invalid. */
 export function decoded(part) {
@@ -68,25 +68,25 @@ export function decoded(part) {
   }
 }
 
-async function ask(method, where, { query = {}, body = null }) {
+async function ask(method, address, { query = {}, body = null }) {
   const used = key.get();
-  const response = await sent(method, where, query, body);
-  const told = await response.json().catch(() => null);
-  if (response.ok && told !== null) return told;
-  throw refused(response, told, used);
+  const response = await sent(method, address, query, body);
+  const reply = await response.json().catch(() => null);
+  if (response.ok && reply !== null) return reply;
+  throw refused(response, reply, used);
 }
 
 /** Return the error. Report an invalid key, unless another one is in use by now. */
-function refused(response, told, used) {
-  const { message, hint, code } = told?.error ?? {};
+function refused(response, reply, used) {
+  const { message, hint, code } = reply?.error ?? {};
   const refusal = new Refusal(message ?? `The service answered ${response.status}.`, hint, code, response.status);
   const isOurs = response.status === 401 && used === key.get();
   if (isOurs) locked.dispatchEvent(new CustomEvent("locked", { detail: refusal }));
   return refusal;
 }
 
-async function sent(method, where, query, body, signal = null) {
-  const url = new URL(where, ROOT);
+async function sent(method, address, query, body, signal = null) {
+  const url = new URL(address, ROOT);
   for (const [name, value] of Object.entries(query)) {
     if (value !== "" && value !== null && value !== undefined) url.searchParams.set(name, value);
   }

@@ -62,7 +62,7 @@ function shut(page, refusal) {
   if (refusal?.status === 401) key.forget();
   Object.assign(caller, { mayWrite: false, mayAll: false });
   window.onhashchange = null;
-  for (const each of document.querySelectorAll("dialog")) each.close();
+  for (const element of document.querySelectorAll("dialog")) element.close();
   page.empty();
   find("page").hidden = true;
   fill(find("notices"));
@@ -96,23 +96,23 @@ function inHere(refusal) {
 // ── notices ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Show what was done, until the next notice; `undo` reverts it. */
-export function tell(text, undo = null) {
+export function notify(text, undo = null) {
   const back = undo && button("Undo", undo, "link");
   notice(make("p", {}, text), back);
 }
 
 /** Show an error with its hint. */
-export const complain = (error) => notice(trouble(error));
+export const showError = (error) => notice(trouble(error));
 
 function notice(...inside) {
-  const gone = () => {
+  const dismiss = () => {
     fill(find("notices"));
     regain();
   };
-  const close = make("button", { type: "button", class: "close", "aria-label": "Dismiss", onclick: gone }, "×");
-  const held = find("notices").contains(document.activeElement);
+  const close = make("button", { type: "button", class: "close", "aria-label": "Dismiss", onclick: dismiss }, "×");
+  const focused = find("notices").contains(document.activeElement);
   fill(find("notices"), make("div", { class: "notice" }, ...inside, close));
-  if (held) find("notices").querySelector("button").focus();
+  if (focused) find("notices").querySelector("button").focus();
 }
 
 /** Move the focus to where work continues, if its element is gone. */
@@ -123,14 +123,14 @@ export function regain() {
 
 /** Return an error as every part of a page shows it. */
 export function trouble(error) {
-  const known = error instanceof Refusal;
-  if (!known) console.error(error);
-  const [message, hint] = known ? [error.message, error.hint] : ["The page has an error.", "Reload it."];
+  const isExpected = error instanceof Refusal;
+  if (!isExpected) console.error(error);
+  const [message, hint] = isExpected ? [error.message, error.hint] : ["The page has an error.", "Reload it."];
   return make("div", { class: "trouble" }, make("p", {}, message), hint ? make("p", { class: "hint" }, hint) : null);
 }
 
 /** Return a listener that shows errors, and blocks its button while it runs. */
-export function doing(task, where = null) {
+export function doing(task, target = null) {
   return async (event) => {
     event.preventDefault();
     const button = event.submitter ?? event.currentTarget;
@@ -139,8 +139,8 @@ export function doing(task, where = null) {
     try {
       await task(event);
     } catch (error) {
-      if (where) fill(where, trouble(error));
-      else complain(error);
+      if (target) fill(target, trouble(error));
+      else showError(error);
     } finally {
       button.ariaBusy = null;
       if (!button.isConnected) regain();
@@ -149,10 +149,10 @@ export function doing(task, where = null) {
 }
 
 /** Return a function that undoes a changeset; the undo can be undone in turn. */
-export function undoing(changeset, acts) {
+export function undoing(changeset, callbacks) {
   return doing(async () => {
-    const done = await post(path("changes", String(changeset), "undo"));
-    await acts.refresh();
-    tell("Undone.", undoing(done.id, acts));
+    const undone = await post(path("changes", String(changeset), "undo"));
+    await callbacks.refresh();
+    notify("Undone.", undoing(undone.id, callbacks));
   });
 }

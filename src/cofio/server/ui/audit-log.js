@@ -1,13 +1,13 @@
 /** Audit log: newest first, by page; optionally of one key, named in the address. */
 
 import { get } from "./api.js";
-import { button, counted, fill, make, newId, said, time } from "./dom.js";
+import { button, formatCount, fill, make, newId, userText, time } from "./dom.js";
 import { doing } from "./app-shell.js";
 
 const PAGE = 50;
 
 /** Fill the part with the log. `rest` is the id of a key; "" for all. */
-export async function auditLog(part, { rest, tell }) {
+export async function auditLog(part, { rest, tell: notify }) {
   const about = /^\d{1,18}$/.test(rest) ? rest : "";
   const list = make("ol", { class: "rows deeds" });
   const foot = make("div", { class: "foot" });
@@ -17,7 +17,7 @@ export async function auditLog(part, { rest, tell }) {
     list.append(...page.entries.map(line));
     count += page.entries.length;
     fill(foot, page.next ? button("Show more", doing(() => load(page.next)), "further") : null);
-    tell(`${counted(count, "line")}${page.next ? ", and more" : ""}`);
+    notify(`${formatCount(count, "line")}${page.next ? ", and more" : ""}`);
   };
   const { keys } = await get("keys");
   await load();
@@ -27,11 +27,11 @@ export async function auditLog(part, { rest, tell }) {
 function narrowing(keys, about) {
   const id = newId("about");
   const all = [make("option", { value: "" }, "any key, or none"),
-    ...keys.map((each) => make("option", { value: String(each.id) }, `${each.name} (key ${each.id})`))];
-  const chosen = make("select", { id }, ...all);
-  chosen.value = about;
-  chosen.addEventListener("change", () => (location.hash = chosen.value ? `#/log/${chosen.value}` : "#/log"));
-  return make("div", { class: "field narrowing" }, make("label", { for: id }, "Done with"), chosen);
+    ...keys.map((key) => make("option", { value: String(key.id) }, `${key.name} (key ${key.id})`))];
+  const select = make("select", { id }, ...all);
+  select.value = about;
+  select.addEventListener("change", () => (location.hash = select.value ? `#/log/${select.value}` : "#/log"));
+  return make("div", { class: "field narrowing" }, make("label", { for: id }, "Done with"), select);
 }
 
 function nothing(about) {
@@ -43,13 +43,13 @@ function nothing(about) {
 }
 
 function line({ at, act, outcome, key, name, what, address }) {
-  const who = [name ? said(name) : null, key ? ` (key ${key})` : null].filter(Boolean);
+  const who = [name ? userText(name) : null, key ? ` (key ${key})` : null].filter(Boolean);
   return make("li", { class: "deed" },
     make("p", { class: "when" }, time(at)),
     make("div", { class: "act" },
       make("p", {}, make("code", {}, act),
         outcome === "refused" ? make("span", { class: "tag refused" }, "refused") : null),
-      what ? make("p", { class: "dim" }, said(what)) : null),
+      what ? make("p", { class: "dim" }, userText(what)) : null),
     make("p", { class: "by" }, ...(who.length ? who : ["unknown"])),
     make("p", { class: "from dim" }, address || "on this machine"));
 }

@@ -1,8 +1,8 @@
 /** List of captures: their text, state, and, when opened, what was learned from them. */
 
 import { get, path, post } from "./api.js";
-import { beginning, button, fill, make, newId, plainNumber, said, terms, time, unseen } from "./dom.js";
-import { doing, tell, undoing } from "./app-shell.js";
+import { truncate, button, fill, make, newId, plainNumber, userText, definitionList, time, srOnly } from "./dom.js";
+import { doing, notify, undoing } from "./app-shell.js";
 
 const EXCERPT = 240; // characters of the text in the list
 const LONG = 1_000; // characters from which on a text is folded
@@ -36,18 +36,18 @@ export const DONE = {
  * Row of a capture. `acts` are callbacks of the page: toggle, refresh.
  * @returns {HTMLLIElement & { open: () => Promise<void>, shut: () => void }}
  */
-export function capture(item, acts) {
+export function capture(item, callbacks) {
   const inside = newId("detail");
   const detail = make("div", { class: "detail", id: inside, hidden: true });
   const about = { type: "button", class: "head", "aria-expanded": "false", "aria-controls": inside };
-  const head = make("button", { ...about, onclick: () => acts.toggle(item.id) }, ...cells(item));
+  const head = make("button", { ...about, onclick: () => callbacks.toggle(item.id) }, ...cells(item));
   const line = make("li", { class: "row", "data-id": String(item.id) }, head, detail);
   line.item = item;
   line.open = async () => {
     if (!detail.hidden) return;
     head.setAttribute("aria-expanded", "true");
     detail.hidden = false;
-    await show(detail, item, acts);
+    await show(detail, item, callbacks);
   };
   line.shut = () => {
     head.setAttribute("aria-expanded", "false");
@@ -58,13 +58,13 @@ export function capture(item, acts) {
 }
 
 function cells(item) {
-  const first = item.exchange?.messages.map((each) => each.text).join(" · ") ?? "";
-  const text = first ? said(beginning(first, EXCERPT)) : make("em", {}, forgotten(item));
+  const first = item.exchange?.messages.map((message) => message.text).join(" · ") ?? "";
+  const text = first ? userText(truncate(first, EXCERPT)) : make("em", {}, forgotten(item));
   return [
     state(item.state),
     make("span", { class: "what" },
       make("span", { class: "says" }, text), make("span", { class: "adds" }, ...became(item))),
-    make("span", { class: "about" }, said(from(item))),
+    make("span", { class: "about" }, userText(from(item))),
     make("span", { class: "when" }, time(item.received_at)),
   ];
 }
@@ -85,10 +85,10 @@ function from({ exchange }) {
 
 /** Return the outcome as a sentence. */
 function became(item) {
-  const why = item.reason ? said(item.reason) : null;
+  const why = item.reason ? userText(item.reason) : null;
   if (item.state === "pending") return [attempts(item), ...next(item), why ? " · " : "", why];
   if (item.state === "parked") return [attempts(item), why ? " · " : "", why];
-  if (item.state === "stored" && item.result.actions) return [counted(item.result)];
+  if (item.state === "stored" && item.result.actions) return [summariseActions(item.result)];
   return [why ?? STATES[item.state]?.says ?? ""];
 }
 
@@ -102,39 +102,46 @@ function next({ due_at }) {
 }
 
 /** Return the number of facts kept, changed, archived: "2 kept, 1 known". */
-export function counted({ actions = [], knowledge = [] }, would = false) {
-  const many = (name) => actions.filter((each) => each.action === name).length;
+export function summariseActions({ actions = [], knowledge = [] }, would = false) {
+  const many = (name) => actions.filter((action) => action.action === name).length;
   const parts = Object.entries(DONE).map(([name, [done]]) => [many(name), done]);
-  const rows = knowledge.filter((each) => each.action !== "noop").length;
-  const told = [...parts, [rows, rows === 1 ? "row of knowledge" : "rows of knowledge"]].filter(([count]) => count);
-  const text = told.map(([count, word]) => `${count} ${word.toLowerCase()}`).join(", ");
+  const rows = knowledge.filter((change) => change.action !== "noop").length;
+  const counts = [...parts, [rows, rows === 1 ? "row of knowledge" : "rows of knowledge"]].filter(([count]) => count);
+  const text = counts.map(([count, word]) => `${count} ${word.toLowerCase()}`).join(", ");
   return text ? `${would ? "Would come to " : ""}${text}` : "Nothing to keep";
 }
 
 // ── the detail ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-async function show(detail, item, acts) {
+async function show(detail, item, callbacks) {
   const back = make("div", { class: "back" });
   const learned = make("div", {}, knows(item) ? outcome(item.result) : make("p", { class: "calm" }, nothing(item)));
-  fill(detail,
-    item.state === "parked" || item.state === "rejected" ? tryAgain(item, acts) : null,
-    make("h2", { class: "small" }, "What was said"), exchange(item),
-    make("h2", { class: "small" }, "What was learned from it"), learned, back, facts(item));
+  fill(
+    detail,
+    item.state === "parked" || item.state === "rejected" ? tryAgain(item, callbacks) : null,
+    make("h2", { class: "small" }, "What was said"),
+    exchange(item),
+    make("h2", { class: "small" }, "What was learned from it"),
+    learned,
+    back,
+    facts(item),
+  );
   if (!item.changeset) return;
-  const done = await get(path("changes", String(item.changeset))).catch(() => null); // may not be visible to this key
-  if (!done) return;
-  if (!knows(item)) fill(learned, outcome(recalled(done)));
-  takingBack(back, done, acts);
+  // The changeset may not be visible to this key.
+  const changeset = await get(path("changes", String(item.changeset))).catch(() => null);
+  if (!changeset) return;
+  if (!knows(item)) fill(learned, outcome(recalled(changeset)));
+  undoLine(back, changeset, callbacks);
 }
 
 const knows = ({ result }) => result.actions?.length || result.knowledge?.length;
 
 /** Return what was learned, from the journal: the capture's own result is forgotten with its text. */
 function recalled({ changes, knowledge }) {
-  const written = changes.filter((each) => each.after && each.action !== "revert");
+  const written = changes.filter((change) => change.after && change.action !== "revert");
   return {
     actions: written.map(({ action, after, memory_id: id, reason }) => ({ action, text: after.text, id, reason })),
-    knowledge: knowledge.map((each) => ({ action: each.action, ref: `${each.table}/${each.key}`, says: "" })),
+    knowledge: knowledge.map((change) => ({ action: change.action, ref: `${change.table}/${change.key}`, says: "" })),
   };
 }
 
@@ -144,12 +151,12 @@ function nothing(item) {
   return item.reason ? `Nothing: ${item.reason[0].toLowerCase()}${item.reason.slice(1)}.` : "Nothing.";
 }
 
-function tryAgain(item, acts) {
+function tryAgain(item, callbacks) {
   if (!item.exchange) return null;
   const retry = doing(async () => {
     await post(path("inbox", String(item.id), "retry"), null);
-    await acts.refresh();
-    tell("It is queued again.");
+    await callbacks.refresh();
+    notify("It is queued again.");
   });
   return make("div", { class: "actions" }, button("Retry", retry, "primary"));
 }
@@ -165,18 +172,18 @@ function exchange(item) {
 
 /** Return content of any length, texts or elements, folded if long. */
 export function folded(...words) {
-  const shown = make("bdi", { class: "whole" }, ...words);
-  const { length } = shown.textContent;
-  if (length <= LONG) return shown;
+  const container = make("bdi", { class: "whole" }, ...words);
+  const { length } = container.textContent;
+  if (length <= LONG) return container;
   const all = `Show all ${plainNumber(length)} characters`;
   const toggle = () => {
-    const folds = shown.classList.toggle("clipped");
+    const folds = container.classList.toggle("clipped");
     more.setAttribute("aria-expanded", String(!folds));
     fill(more, folds ? all : "Show less");
   };
   const more = make("button", { type: "button", class: "link", "aria-expanded": "false", onclick: toggle }, all);
-  shown.classList.add("clipped");
-  return make("div", { class: "folded" }, shown, more);
+  container.classList.add("clipped");
+  return make("div", { class: "folded" }, container, more);
 }
 
 // ── what was learned ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -188,12 +195,12 @@ function outcome({ actions = [], knowledge = [] }) {
 function acted(action) {
   const [word] = DONE[action.action] ?? [action.action];
   const ids = [["as", action.id ?? action.new_id], ["instead of", action.old_id], ["as", action.existing_id]];
-  const links = ids.filter(([, id]) => id).map(([how, id]) => make("span", {}, ` ${how} `, memory(id)));
+  const links = ids.filter(([, id]) => id).map(([relation, id]) => make("span", {}, ` ${relation} `, memory(id)));
   return make("li", {},
     make("span", { class: `chip ${action.action}` }, word),
-    make("div", {}, make("p", {}, said(action.text)),
+    make("div", {}, make("p", {}, userText(action.text)),
       make("p", { class: "dim" }, ...links, links.length && action.reason ? " · " : "",
-        action.reason ? said(action.error ?? action.reason) : null)));
+        action.reason ? userText(action.error ?? action.reason) : null)));
 }
 
 /** Return a link to a memory. */
@@ -205,39 +212,44 @@ export function tabled({ action, ref, says }, would = false) {
   const [done, planned] = DONE[action] ?? [action, action];
   return make("li", {},
     make("span", { class: `chip ${action}` }, would === true ? planned : done),
-    make("div", {}, says ? make("p", {}, said(says)) : null,
+    make("div", {}, says ? make("p", {}, userText(says)) : null,
       make("p", { class: "dim" }, "row ", make("a", { href: `knowledge#/${path(table, rest.join("/"))}` }, ref))));
 }
 
 /** Offer an undo, unless it was undone. */
-function takingBack(back, { id, by, at, undone_by }, acts) {
-  const undo = undoing(id, { refresh: () => acts.again() });
-  fill(back, make("span", { class: "dim" }, `Changeset ${id} by `, said(by), " · ", time(at)), undone_by
+function undoLine(back, { id, by, at, undone_by }, callbacks) {
+  const undo = undoing(id, { refresh: () => callbacks.again() });
+  fill(back, make("span", { class: "dim" }, `Changeset ${id} by `, userText(by), " · ", time(at)), undone_by
     ? make("span", { class: "tag" }, "undone")
-    : make("button", { type: "button", class: "link", onclick: undo }, "Undo", unseen(` changeset ${id}`)));
+    : make("button", { type: "button", class: "link", onclick: undo }, "Undo", srOnly(` changeset ${id}`)));
 }
 
 // ── about it ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 function facts(item) {
-  const heard = item.exchange ?? {};
-  const named = (text) => (text ? said(text) : null);
-  const turn = ["session", "turn"].filter((each) => heard[each]).map((each) => `${each} ${heard[each]}`).join(", ");
-  const told = terms({
-    "Called": make("code", {}, `capture ${item.id}`),
-    "From": named([heard.client, turn].filter(Boolean).join(" · ")),
-    "Session": heard.session ? make("a", { href: `sessions#/${encodeURIComponent(heard.session)}` }, "its other turns") : null,
-    "Handed over": CONTEXTS[heard.context] ?? null,
-    "Source": named(heard.source),
-    "Project": named(heard.project),
-    "Whose": named([heard.user, heard.agent, heard.team].filter(Boolean).join(" · ")),
-    "Seen by": heard.visibility ?? null,
-    "Said": heard.at ? time(heard.at) : null,
-    "Came": time(item.received_at),
-    "Tried": item.attempts ? attempts(item) : null,
-    "Next": item.state === "pending" ? time(item.due_at) : null,
-    "Settled": item.finished_at ? time(item.finished_at) : null,
+  const exchange = item.exchange ?? {};
+  const textOrNull = (text) => (text ? userText(text) : null);
+  const turn = ["session", "turn"]
+    .filter((name) => exchange[name])
+    .map((name) => `${name} ${exchange[name]}`)
+    .join(", ");
+  const fields = definitionList({
+    Called: make("code", {}, `capture ${item.id}`),
+    From: textOrNull([exchange.client, turn].filter(Boolean).join(" · ")),
+    Session: exchange.session
+      ? make("a", { href: `sessions#/${encodeURIComponent(exchange.session)}` }, "its other turns")
+      : null,
+    "Handed over": CONTEXTS[exchange.context] ?? null,
+    Source: textOrNull(exchange.source),
+    Project: textOrNull(exchange.project),
+    Whose: textOrNull([exchange.user, exchange.agent, exchange.team].filter(Boolean).join(" · ")),
+    "Seen by": exchange.visibility ?? null,
+    Said: exchange.at ? time(exchange.at) : null,
+    Came: time(item.received_at),
+    Tried: item.attempts ? attempts(item) : null,
+    Next: item.state === "pending" ? time(item.due_at) : null,
+    Settled: item.finished_at ? time(item.finished_at) : null,
     "Read by": { llm: "the language model", pattern: "the judgement model" }[item.result.method] ?? null,
   });
-  return make("details", {}, make("summary", {}, "About this capture"), told);
+  return make("details", {}, make("summary", {}, "About this capture"), fields);
 }

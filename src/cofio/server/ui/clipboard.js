@@ -1,40 +1,40 @@
 /** Copy buttons. If the browser blocks copying, the text is selected instead. */
 
-import { button, fill, make, unseen } from "./dom.js";
+import { button, fill, make, srOnly } from "./dom.js";
 
 const LONG = 60; // characters; a longer text is not read aloud as the name of a button
 const PAUSE = 2_000; // milliseconds for which a button confirms copying
 
 /** Return a command or another short text with its copy button. */
 export function copyable(text, about = "command") {
-  const shown = make("code", { class: "text" }, text);
-  return make("span", { class: `copyable ${about}` }, shown, copying(text, shown, text.length > LONG ? "it" : text));
+  const code = make("code", { class: "text" }, text);
+  return make("span", { class: `copyable ${about}` }, code, copying(text, code, text.length > LONG ? "it" : text));
 }
 
 /** Return a copy button with this label; `shown` holds the text. `done` is called after copying. */
-export function copying(text, shown, called = "it", done = () => {}) {
+export function copying(text, source, called = "it", done = () => {}) {
   const copy = async () => {
-    const told = make("span", { class: "sr", role: "status" }); // created before it has text, and removed soon
-    press.after(told);
-    const copied = await taken(text, shown);
+    const status = make("span", { class: "sr", role: "status" }); // created before it has text, and removed soon
+    press.after(status);
+    const copied = await copyText(text, source);
     fill(press, copied ? "Copied" : "Press Ctrl+C");
-    fill(told, copied ? "Copied" : "Marked: copy it with your keys");
+    fill(status, copied ? "Copied" : "Marked: copy it with your keys");
     if (copied) done();
-    setTimeout(() => (fill(press, ...name), told.remove()), PAUSE);
+    setTimeout(() => (fill(press, ...name), status.remove()), PAUSE);
   };
   const press = button("", copy, "copy");
-  const name = ["Copy", unseen(` ${called}`)];
+  const name = ["Copy", srOnly(` ${called}`)];
   fill(press, ...name);
   return make("span", { class: "copying" }, press);
 }
 
 /** Return whether the text was copied: only pages on a secure origin may write to the clipboard. */
-async function taken(text, shown) {
+async function copyText(text, source) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    getSelection().selectAllChildren(shown);
+    getSelection().selectAllChildren(source);
     return document.execCommand("copy");
   }
 }

@@ -36,5 +36,5 @@ function way(title, says, ...commands) {
   const id = newId("way");
   return make("section", { class: "box way", "aria-labelledby": id },
     make("h2", { id }, title), make("p", {}, ...says),
-    make("ul", { class: "commands" }, ...commands.map((each) => make("li", {}, copyable(each)))));
+    make("ul", { class: "commands" }, ...commands.map((command) => make("li", {}, copyable(command)))));
 }

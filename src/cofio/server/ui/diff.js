@@ -12,24 +12,24 @@ const MOST = 1_000_000; // word pairs compared at most
 
 /** Return both texts in one: `difference("port 8080", "port 9090")` is port, 8080 deleted, 9090 inserted. */
 export function difference(before, after) {
-  return drawn(aligned(words(before), words(after)));
+  return renderSteps(aligned(words(before), words(after)));
 }
 
 /** Return each text by itself with its differences marked: two lists of nodes. */
 export function sides(before, after) {
   const steps = aligned(words(before), words(after));
-  return [drawn(steps.filter(([kind]) => kind !== "ins")), drawn(steps.filter(([kind]) => kind !== "del"))];
+  return [renderSteps(steps.filter(([kind]) => kind !== "ins")), renderSteps(steps.filter(([kind]) => kind !== "del"))];
 }
 
 /** Return a text, marking what none of the others contain. */
 export function beyond(text, others) {
-  const mine = words(text);
-  const known = new Array(mine.length).fill(false);
+  const request = words(text);
+  const isCommon = new Array(request.length).fill(false);
   for (const other of others) {
-    const steps = aligned(words(other), mine).filter(([kind]) => kind !== "del");
-    steps.forEach(([kind], place) => (known[place] ||= kind === ""));
+    const steps = aligned(words(other), request).filter(([kind]) => kind !== "del");
+    steps.forEach(([kind], place) => (isCommon[place] ||= kind === ""));
   }
-  return drawn(mine.map((word, place) => [known[place] ? "" : "ins", word]));
+  return renderSteps(request.map((word, place) => [isCommon[place] ? "" : "ins", word]));
 }
 
 const words = (text) => text.match(WORD)?.filter(Boolean) ?? [];
@@ -42,11 +42,11 @@ function aligned(before, after) {
   while (start < shorter && same(before[start], after[start])) start++;
   let end = 0;
   while (end < shorter - start && same(before.at(-1 - end), after.at(-1 - end))) end++;
-  const kept = (word) => ["", word];
+  const keep = (word) => ["", word];
   return [
-    ...after.slice(0, start).map(kept),
+    ...after.slice(0, start).map(keep),
     ...between(before.slice(start, before.length - end), after.slice(start, after.length - end)),
-    ...after.slice(after.length - end).map(kept),
+    ...after.slice(after.length - end).map(keep),
   ];
 }
 
@@ -64,8 +64,8 @@ function between(before, after) {
       steps.push(goes ? ["del", before[one++]] : ["ins", after[other++]]);
     }
   }
-  const rest = (words, kind) => words.map((word) => [kind, word]);
-  return [...steps, ...rest(before.slice(one), "del"), ...rest(after.slice(other), "ins")];
+  const remainder = (words, kind) => words.map((word) => [kind, word]);
+  return [...steps, ...remainder(before.slice(one), "del"), ...remainder(after.slice(other), "ins")];
 }
 
 /** Return the number of common words from each position on, as one flat table. */
@@ -83,7 +83,7 @@ function commonLengths(before, after) {
 }
 
 /** Merge into few elements: removals before additions where they meet, without the trailing space. */
-function drawn(steps) {
+function renderSteps(steps) {
   return gathered(steps).flatMap(([kind, text], place, all) => {
     const marked = text.trimEnd();
     const gap = text.slice(marked.length) || (all[place + 1]?.[0] === "ins" ? " " : "");
@@ -103,14 +103,14 @@ function gathered(steps) {
 /** Within a run of differences, put all removals first, then all additions. */
 function inTurn(steps) {
   const ordered = [];
-  let came = [];
+  let inserted = [];
   for (const step of steps) {
-    if (step[0] === "ins") came.push(step);
+    if (step[0] === "ins") inserted.push(step);
     else if (step[0] === "del") ordered.push(step);
     else {
-      ordered.push(...came, step);
-      came = [];
+      ordered.push(...inserted, step);
+      inserted = [];
     }
   }
-  return [...ordered, ...came];
+  return [...ordered, ...inserted];
 }

@@ -1,7 +1,7 @@
 /** Doctor results: each check with its state as a sign and a word, and what to do. */
 
 import { advice } from "./clipboard.js";
-import { make, said } from "./dom.js";
+import { make, userText } from "./dom.js";
 
 const STATES = { ok: ["✓", "fine"], warning: ["!", "look at this"], wrong: ["✗", "to mend"] };
 const CALLED = { "claude-code": "Claude Code", "codex": "Codex", "openclaw": "OpenClaw", "cursor": "Cursor" };
@@ -15,6 +15,6 @@ function item({ name, state, says, hint }) {
     make("span", { class: "sign", "aria-hidden": "true" }, sign),
     make("div", { class: "finding" },
       make("p", {}, make("strong", {}, CALLED[name] ?? name), " ", make("span", { class: "state" }, word)),
-      make("p", { class: "saying" }, said(says)),
+      make("p", { class: "saying" }, userText(says)),
       hint ? advice(hint) : null));
 }

@@ -11,27 +11,28 @@ export function make(tag, about = {}, ...inside) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
   }
-  element.append(...present(inside));
+  element.append(...nonEmpty(inside));
   return element;
 }
 
 /** Replace the children of an element. */
 export function fill(element, ...inside) {
-  element.replaceChildren(...present(inside));
+  element.replaceChildren(...nonEmpty(inside));
   return element;
 }
 
 /** Keep elements and texts, drop empty values. */
-const present = (inside) => inside.flat().filter((each) => each instanceof Node || (typeof each === "string" && each));
+const nonEmpty = (inside) =>
+  inside.flat().filter((child) => child instanceof Node || (typeof child === "string" && child));
 
 /** Create a button that does not submit a form. */
 export const button = (text, onclick, kind = null) => make("button", { type: "button", class: kind, onclick }, text);
 
 /** Create text for screen readers only. */
-export const unseen = (text) => make("span", { class: "sr" }, text);
+export const srOnly = (text) => make("span", { class: "sr" }, text);
 
 /** Create user text, isolated in its own writing direction. */
-export const said = (text, about = {}) => make("bdi", about, text);
+export const userText = (text, about = {}) => make("bdi", about, text);
 
 /** Create a section with a title. */
 export function box(title, ...inside) {
@@ -40,9 +41,9 @@ export function box(title, ...inside) {
 }
 
 /** Create a list of fields: `{ "Kept": time(at), "Note": null }`. Empty ones are omitted. */
-export function terms(told, about = {}) {
+export function definitionList(fields, about = {}) {
   const line = ([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value));
-  return make("dl", about, ...Object.entries(told).filter(([, value]) => value).map(line));
+  return make("dl", about, ...Object.entries(fields).filter(([, value]) => value).map(line));
 }
 
 /** Fill a menu with links, `[href, isHere, ...inside]`. The focused link keeps the focus. */
@@ -50,16 +51,16 @@ export function menu(nav, links) {
   const focused = nav.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   fill(nav, ...links.map(([href, isHere, ...inside]) =>
     make("a", { href, "aria-current": isHere ? "page" : null }, ...inside)));
-  [...nav.children].find((each) => each.getAttribute("href") === focused)?.focus();
+  [...nav.children].find((child) => child.getAttribute("href") === focused)?.focus();
 }
 
 export const find = (id) => document.getElementById(id);
 
-let made = 0;
-export const newId = (name) => `${name}-${++made}`;
+let idCount = 0;
+export const newId = (name) => `${name}-${++idCount}`;
 
 /** Return a debounced function. */
-export function settled(run, pause = 200) {
+export function debounce(run, pause = 200) {
   let timer = 0;
   return () => {
     clearTimeout(timer);
@@ -94,8 +95,8 @@ export function plainNumber(value) {
 }
 
 /** Format a count: "1 key", "2 keys"; "1 memory", "2 memories". */
-export const counted = (number, one, many = `${one}s`) => `${plainNumber(number)} ${number === 1 ? one : many}`;
+export const formatCount = (number, one, many = `${one}s`) => `${plainNumber(number)} ${number === 1 ? one : many}`;
 
 /** Return the beginning of a text, without splitting a character. */
-export const beginning = (text, most) => (text.length <= most ? text
+export const truncate = (text, most) => (text.length <= most ? text
   : `${[...text.slice(0, most + 1)].slice(0, -1).join("")}…`);

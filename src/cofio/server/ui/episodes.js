@@ -1,7 +1,7 @@
 /** Matching episodes: captured conversations by turn. Each opens in place with the whole turn. */
 
 import { get, path, post } from "./api.js";
-import { beginning, counted, fill, make, newId, said, time } from "./dom.js";
+import { truncate, formatCount, fill, make, newId, userText, time } from "./dom.js";
 import { trouble } from "./app-shell.js";
 
 const HITS = 10; // requested
@@ -20,7 +20,7 @@ export async function drawEpisodes(place, query, within, isCurrent) {
     place.hidden = false;
     place.setAttribute("aria-labelledby", heading);
     fill(place, make("h2", { id: heading }, "Episodes: what was said"),
-      make("p", { class: "dim", role: "status" }, counted(episodes.length, "episode", "episodes"), ", best first"),
+      make("p", { class: "dim", role: "status" }, formatCount(episodes.length, "episode", "episodes"), ", best first"),
       ...episodes.map(row));
   } catch (error) {
     if (!isCurrent()) return;
@@ -35,22 +35,22 @@ function hide(place) {
 }
 
 function row(hit) {
-  const whole = make("div", {}, make("p", { class: "dim" }, "Looking it up …"));
+  const content = make("div", {}, make("p", { class: "dim" }, "Looking it up …"));
   const summary = make("summary", {},
-    make("span", { class: "dim" }, time(hit.at), hit.session ? [" · session ", said(hit.session)] : null),
+    make("span", { class: "dim" }, time(hit.at), hit.session ? [" · session ", userText(hit.session)] : null),
     make("span", { class: "number" }, ` ${hit.score.toFixed(2)} `),
-    said(beginning(hit.text, LETTERS)));
-  const shown = make("details", { class: "episode" }, summary, whole);
-  shown.addEventListener("toggle", () => shown.open && load(hit.episode, whole), { once: true });
-  return shown;
+    userText(truncate(hit.text, LETTERS)));
+  const element = make("details", { class: "episode" }, summary, content);
+  element.addEventListener("toggle", () => element.open && load(hit.episode, content), { once: true });
+  return element;
 }
 
 async function load(id, place) {
   try {
     const { text, project, source } = await get(path("episodes", String(id)));
-    const where = [project, source].filter(Boolean).join(" · ");
-    fill(place, make("p", { class: "dim" }, `Episode ${id}`, where ? [" · ", said(where)] : null),
-      said(text, { class: "long" }));
+    const origin = [project, source].filter(Boolean).join(" · ");
+    fill(place, make("p", { class: "dim" }, `Episode ${id}`, origin ? [" · ", userText(origin)] : null),
+      userText(text, { class: "long" }));
   } catch (error) {
     fill(place, trouble(error));
   }

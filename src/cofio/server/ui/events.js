@@ -13,24 +13,24 @@ const PAUSES = [1_000, 2_000, 5_000, 15_000]; // milliseconds before each furthe
  * Call `moved(what)` with a set of names on changes; `isLive(truth)` when the stream connects or disconnects.
  * @returns {() => void} stops listening
  */
-export function listen(moved, isLive = () => {}) {
+export function listen(onChange, isLive = () => {}) {
   const ending = new AbortController();
-  follow(moved, isLive, ending.signal);
+  follow(onChange, isLive, ending.signal);
   return () => ending.abort();
 }
 
-async function follow(moved, isLive, signal) {
+async function follow(onChange, isLive, signal) {
   for (let tries = 0; !signal.aborted; tries++) {
     if (document.hidden) {
-      await seen(signal);
+      await whenVisible(signal);
       continue; // changes may have been missed
     }
     const ending = whileSeen(signal);
     try {
       for await (const { event, data } of stream("events", ending.signal)) {
         if (event === "here") isLive(true);
-        if (event === "here" && tries > 0) moved(new Set(["memories", "recalls", "inbox"])); // some were missed
-        if (event === "moved") moved(new Set(JSON.parse(data).what));
+        if (event === "here" && tries > 0) onChange(new Set(["memories", "recalls", "inbox"])); // some were missed
+        if (event === "moved") onChange(new Set(JSON.parse(data).what));
         if (event === "here") tries = 0;
       }
     } catch (error) {
@@ -53,17 +53,17 @@ function whileSeen(signal) {
 }
 
 /** Wait until the tab is visible. */
-function seen(signal) {
-  return new Promise((done) => {
-    const back = () => document.hidden || done();
+function whenVisible(signal) {
+  return new Promise((resolve) => {
+    const back = () => document.hidden || resolve();
     document.addEventListener("visibilitychange", back, { signal });
-    signal.addEventListener("abort", done, { once: true });
+    signal.addEventListener("abort", resolve, { once: true });
   });
 }
 
 function pause(time, signal) {
-  return new Promise((done) => {
-    const timer = setTimeout(done, time);
-    signal.addEventListener("abort", () => (clearTimeout(timer), done()), { once: true });
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, time);
+    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
   });
 }

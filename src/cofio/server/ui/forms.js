@@ -1,7 +1,7 @@
 /** Forms for rows and verdicts. Each is a modal dialog: the browser keeps the focus within it. */
 
 import { Refusal, get, path, post } from "./api.js";
-import { button, fill, make, newId, said } from "./dom.js";
+import { button, fill, make, newId, userText } from "./dom.js";
 import { doing, regain, trouble } from "./app-shell.js";
 import { CLAIMS, TABLES, VERDICTS, mentions, quantity, says } from "./knowledge-labels.js";
 
@@ -11,25 +11,25 @@ const OFFERED = 200; // claims of each table to select from
 export function dialog(title, save, word, ...inside) {
   const name = newId("dialog");
   const wrong = make("div", { role: "alert" });
-  const close = () => shown.close();
+  const close = () => element.close();
   const submit = doing(async (event) => {
     fill(wrong);
     await save(event);
-    shown.close();
+    element.close();
   }, wrong);
-  const gone = () => {
-    shown.remove();
+  const remove = () => {
+    element.remove();
     regain();
   };
-  const shown = make("dialog", { "aria-labelledby": name, onclose: gone },
+  const element = make("dialog", { "aria-labelledby": name, onclose: remove },
     make("form", { onsubmit: submit, novalidate: true },
       make("h2", { id: name }, title), ...inside, wrong,
       make("div", { class: "actions" },
         make("button", { class: "primary" }, word),
         button("Cancel", close))));
-  document.body.append(shown);
-  shown.showModal();
-  return shown;
+  document.body.append(element);
+  element.showModal();
+  return element;
 }
 
 // ── fields ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -40,7 +40,7 @@ export function field({ name, label, kind = "text", needed = false, hint = "", c
   const below = hint ? newId("hint") : null;
   const first = value ?? (begins ? begins() : "");
   const common = { id, name, required: needed, "aria-describedby": below };
-  const input = choices ? make("select", common, ...choices.map((each) => make("option", { value: each }, each)))
+  const input = choices ? make("select", common, ...choices.map((choice) => make("option", { value: choice }, choice)))
     : kind === "area" ? make("textarea", { ...common, rows: 3 })
     : kind === "tick" ? make("input", { ...common, type: "checkbox" })
     : make("input", { ...common, type: "text", autocomplete: "off" });
@@ -50,12 +50,12 @@ export function field({ name, label, kind = "text", needed = false, hint = "", c
   const star = needed ? make("span", { class: "needed", "aria-hidden": "true" }, " *") : null;
   const text = make("label", { for: id }, label, star);
   const inside = kind === "tick" ? [input, text] : [text, input];
-  const shown = make("div", { class: `field ${kind}` }, ...inside, below ? help : null);
-  shown.name = name;
-  shown.input = input;
-  shown.read = () => read(input, kind, needed && label);
-  shown.hear = (given) => typeof hint === "function" && fill(help, hint(given));
-  return shown;
+  const element = make("div", { class: `field ${kind}` }, ...inside, below ? help : null);
+  element.name = name;
+  element.input = input;
+  element.read = () => read(input, kind, needed && label);
+  element.hear = (values) => typeof hint === "function" && fill(help, hint(values));
+  return element;
 }
 
 /** Return the values as the service takes them; "" for an empty field. Raise for an empty required field. */
@@ -76,10 +76,10 @@ function read(input, kind, needed) {
 /** Connect fields that depend on each other. */
 function together(fields) {
   const hear = () => {
-    const given = Object.fromEntries(fields.map((each) => [each.name, each.input.value]));
-    for (const each of fields) each.hear(given);
+    const values = Object.fromEntries(fields.map((field) => [field.name, field.input.value]));
+    for (const field of fields) field.hear(values);
   };
-  for (const each of fields) each.input.addEventListener("input", hear);
+  for (const field of fields) field.input.addEventListener("input", hear);
   hear();
   return fields;
 }
@@ -89,37 +89,37 @@ function together(fields) {
 /** Return the form of a row: new, prefilled, or editing an existing one. */
 export function keep(table, row, done) {
   const { one, fields } = TABLES[table];
-  const there = Boolean(row?.id);
-  const known = { ...row, value: row?.value === undefined ? undefined : String(row.value) };
-  const main = together(fields.filter((each) => !each.more).map((each) => field(each, known[each.name])));
-  const more = [...fields.filter((each) => each.more), ...further(there, row)].map(
-    (each) => field(each, each.name === "confidence" && there ? undefined : known[each.name]));
+  const isEdit = Boolean(row?.id);
+  const initial = { ...row, value: row?.value === undefined ? undefined : String(row.value) };
+  const main = together(fields.filter((spec) => !spec.more).map((spec) => field(spec, initial[spec.name])));
+  const more = [...fields.filter((field) => field.more), ...moreFields(isEdit, row)].map(
+    (spec) => field(spec, spec.name === "confidence" && isEdit ? undefined : initial[spec.name]));
   const save = async () => {
-    const body = sent([...main, ...more], there ? row : null);
+    const body = sent([...main, ...more], isEdit ? row : null);
     await done(await post(path("knowledge", table), body));
   };
-  const [title, word] = there ? [`Change this ${one}`, "Change"] : [`Keep a ${one}`, "Keep"];
+  const [title, word] = isEdit ? [`Change this ${one}`, "Change"] : [`Keep a ${one}`, "Keep"];
   dialog(title, save, word, make("div", { class: "fields" }, ...main),
     make("details", {}, make("summary", {}, "More"), make("div", { class: "fields" }, ...more)));
 }
 
-function further(there, row) {
-  const sure = there
+function moreFields(isEdit, row) {
+  const sure = isEdit
     ? `Now ${row.confidence.toFixed(2)}. Given by hand, its count of verdicts starts anew.`
     : "0 to 1; left out, 0.5.";
   const id = { name: "id", label: "Id", hint: "Default: derived from the row." };
   return [
     { name: "confidence", label: "Confidence", kind: "share", hint: sure },
-    ...(there ? [] : [id]),
+    ...(isEdit ? [] : [id]),
     { name: "why", label: "Why", hint: "Shown in the history." },
   ];
 }
 
 /** Return the fields as the service takes them. A cleared field of an existing row is cleared there. */
 function sent(fields, row) {
-  const given = Object.fromEntries(fields.map((each) => [each.name, each.read()]));
-  const left = (name) => given[name] === "" && (!row || ["confidence", "why", "lasts", "value"].includes(name));
-  const body = Object.fromEntries(Object.entries(given).filter(([name]) => !left(name)));
+  const values = Object.fromEntries(fields.map((field) => [field.name, field.read()]));
+  const left = (name) => values[name] === "" && (!row || ["confidence", "why", "lasts", "value"].includes(name));
+  const body = Object.fromEntries(Object.entries(values).filter(([name]) => !left(name)));
   if (body.value) Object.assign(body, { value: body.value.value, unit: body.unit || body.value.unit });
   return row ? { ...body, id: row.id } : body;
 }
@@ -129,50 +129,55 @@ function sent(fields, row) {
 /** Return the form of a verdict. `about` are claims selected from the start. */
 export function judge({ anomaly = "", verdict = "confirmed", note = "", about = [] }, done) {
   const hint = "A name for it, such as AAPL 2026-02-20.";
-  const what = field({ name: "anomaly", label: "What was judged", needed: true, hint }, anomaly);
+  const anomalyField = field({ name: "anomaly", label: "What was judged", needed: true, hint }, anomaly);
   const words = field({ name: "note", label: "What was found out", kind: "area" }, note);
   const group = newId("verdict");
   const choices = Object.entries(VERDICTS).map(([name, text]) => make("label", { class: "choice" },
     make("input", { type: "radio", name: group, value: name, checked: name === verdict }), text));
   const ticked = claims(about);
   const save = async () => {
-    const chosen = choices.map((each) => each.firstChild).find((each) => each.checked);
+    const chosen = choices.map((radio) => radio.firstChild).find((radio) => radio.checked);
     await done(await post("knowledge/feedback",
-      { anomaly: what.read(), verdict: chosen?.value ?? "", note: words.read(), about: ticked.read() }));
+      { anomaly: anomalyField.read(), verdict: chosen?.value ?? "", note: words.read(), about: ticked.read() }));
   };
-  const asked = make("fieldset", {}, make("legend", {}, "Was it one?"), make("div", { class: "choices" }, ...choices));
-  dialog("Judge an anomaly", save, "Judge", what, asked, ticked, words);
+  const question = make(
+    "fieldset",
+    {},
+    make("legend", {}, "Was it one?"),
+    make("div", { class: "choices" }, ...choices),
+  );
+  dialog("Judge an anomaly", save, "Judge", anomalyField, question, ticked, words);
 }
 
 /** Return a list of claims to select; selected ones stay in sight. */
 function claims(about) {
-  const chosen = new Set(about);
-  const known = new Map(about.map((ref) => [ref, { table: ref.split("/")[0], row: null }]));
+  const selected = new Set(about);
+  const claims = new Map(about.map((ref) => [ref, { table: ref.split("/")[0], row: null }]));
   const narrow = make("input", { type: "search", placeholder: "Narrow them", "aria-label": "Narrow the claims" });
   const list = make("ul", { class: "claims" });
   const fits = (ref, { table, row }) => {
     const text = narrow.value.trim();
-    return chosen.has(ref) || !text || (row && mentions(table, row, text));
+    return selected.has(ref) || !text || (row && mentions(table, row, text));
   };
   const tick = (ref, { table, row }) => {
-    const input = make("input", { type: "checkbox", value: ref, checked: chosen.has(ref) });
-    input.addEventListener("change", () => (input.checked ? chosen.add(ref) : chosen.delete(ref)));
+    const input = make("input", { type: "checkbox", value: ref, checked: selected.has(ref) });
+    input.addEventListener("change", () => (input.checked ? selected.add(ref) : selected.delete(ref)));
     return make("li", {}, make("label", { class: "choice" }, input,
-      make("span", {}, row ? said(says(table, row)) : null, make("small", { class: "dim" }, ref))));
+      make("span", {}, row ? userText(says(table, row)) : null, make("small", { class: "dim" }, ref))));
   };
   const draw = () => {
-    const found = [...known].filter(([ref, each]) => fits(ref, each));
-    const none = make("li", { class: "dim" }, known.size ? "None of them." : "There are no claims yet.");
-    fill(list, found.length ? found.map(([ref, each]) => tick(ref, each)) : none);
+    const matches = [...claims].filter(([ref, row]) => fits(ref, row));
+    const none = make("li", { class: "dim" }, claims.size ? "None of them." : "There are no claims yet.");
+    fill(list, matches.length ? matches.map(([ref, row]) => tick(ref, row)) : none);
   };
   narrow.addEventListener("input", draw);
   draw();
   const load = async (table) => {
     const { rows } = await get(path("knowledge", table), { limit: OFFERED });
-    for (const row of rows) known.set(`${table}/${row.id}`, { table, row });
+    for (const row of rows) claims.set(`${table}/${row.id}`, { table, row });
   };
   Promise.all(CLAIMS.map(load)).then(draw, (error) => list.before(trouble(error)));
-  const shown = make("fieldset", {}, make("legend", {}, "Which claims had raised it?"), narrow, list);
-  shown.read = () => [...chosen];
-  return shown;
+  const element = make("fieldset", {}, make("legend", {}, "Which claims had raised it?"), narrow, list);
+  element.read = () => [...selected];
+  return element;
 }

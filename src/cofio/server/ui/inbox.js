@@ -6,8 +6,8 @@
 
 import { get, path, post } from "./api.js";
 import { STATES, capture } from "./captures.js";
-import { button, fill, find, make, menu, plainNumber, settled } from "./dom.js";
-import { caller, complain, doing, enter, tell, trouble } from "./app-shell.js";
+import { button, fill, find, make, menu, plainNumber, debounce } from "./dom.js";
+import { caller, showError, doing, enter, notify, trouble } from "./app-shell.js";
 import { listen } from "./events.js";
 import { trying } from "./ingest-preview.js";
 
@@ -23,11 +23,11 @@ let following = null; // start of the next page
 let latest = 0; // the last requested list: replies for earlier ones are dropped
 let leave = () => {}; // stops listening
 
-const acts = {
+const callbacks = {
   toggle: (id) => (location.hash = view.item === id ? `#/${view.tab}` : `#/${id}`),
   refresh,
   again: async () => {
-    lines.find((each) => each.item.id === view.item)?.shut();
+    lines.find((line) => line.item.id === view.item)?.shut();
     await refresh();
   },
 };
@@ -40,8 +40,8 @@ async function show() {
   fill(find("acts"), make("a", { class: "button primary", href: "#/try" }, "Try a conversation"));
   fill(find("trying"), trying(refresh));
   window.onhashchange = arrive;
-  const moved = settled(refresh, 150);
-  leave = listen((what) => what.has("inbox") && moved());
+  const onChange = debounce(refresh, 150);
+  leave = listen((changed) => changed.has("inbox") && onChange());
   read();
   await draw();
 }
@@ -50,7 +50,7 @@ function empty() {
   latest++;
   leave();
   [lines, following] = [[], null];
-  for (const each of ["states", "captures", "trying", "acts", "told"]) fill(find(each));
+  for (const name of ["states", "captures", "trying", "acts", "status"]) fill(find(name));
 }
 
 function notForYou() {
@@ -85,9 +85,9 @@ function place() {
   fill(find("what"), view.trying ? TRYING : WHAT);
   find("captures").hidden = view.trying;
   find("trying").hidden = !view.trying;
-  for (const each of find("states").children) {
-    if (!view.trying && each.getAttribute("href") === `#/${view.tab}`) each.setAttribute("aria-current", "page");
-    else each.removeAttribute("aria-current");
+  for (const child of find("states").children) {
+    if (!view.trying && child.getAttribute("href") === `#/${view.tab}`) child.setAttribute("aria-current", "page");
+    else child.removeAttribute("aria-current");
   }
 }
 
@@ -105,9 +105,9 @@ async function draw() {
 
 // ── the tabs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-async function refreshTabs(mine) {
+async function refreshTabs(request) {
   const status = caller.mayAll ? await get("inbox/status").catch(() => null) : null;
-  if (mine !== latest) return;
+  if (request !== latest) return;
   const counts = status && { ...status, all: status.captured, pending: status.pending - status.parked };
   const count = (name) => (counts ? make("span", { class: "count" }, plainNumber(counts[name])) : null);
   menu(find("states"), Object.entries(TABS).map(([name, { many }]) => [`#/${name}`, false, many, count(name)]));
@@ -118,28 +118,28 @@ async function refreshTabs(mine) {
 
 /** Reload the shown captures. Unchanged ones stay in place, open or not. */
 async function refresh() {
-  const mine = ++latest;
-  const tabs = refreshTabs(mine);
+  const request = ++latest;
+  const tabs = refreshTabs(request);
   try {
     const { items, next } = await page({ limit: Math.min(Math.max(PAGE, lines.length), MOST) });
-    if (mine !== latest) return;
-    const further = lines.filter((each) => items.length && each.item.id < items.at(-1).id);
-    if (further.length && next) lines = [...kept(items), ...further]; // over the limit of one request
-    else [lines, following] = [kept(items), next];
+    if (request !== latest) return;
+    const further = lines.filter((line) => items.length && line.item.id < items.at(-1).id);
+    if (further.length && next) lines = [...reuseLines(items), ...further]; // over the limit of one request
+    else [lines, following] = [reuseLines(items), next];
     arrange();
     await Promise.all([tabs, unfold()]);
   } catch (error) {
-    if (mine === latest) fill(find("captures"), trouble(error));
+    if (request === latest) fill(find("captures"), trouble(error));
   }
 }
 
 const page = ({ limit, after = "" }) => get("inbox", { state: view.tab === "all" ? "" : view.tab, limit, after });
 
-function kept(items) {
-  const known = new Map(lines.map((each) => [each.item.id, each]));
+function reuseLines(items) {
+  const lineById = new Map(lines.map((line) => [line.item.id, line]));
   return items.map((item) => {
-    const line = known.get(item.id);
-    return line && JSON.stringify(line.item) === JSON.stringify(item) ? line : capture(item, acts);
+    const line = lineById.get(item.id);
+    return line && JSON.stringify(line.item) === JSON.stringify(item) ? line : capture(item, callbacks);
   });
 }
 
@@ -147,7 +147,7 @@ function kept(items) {
 function arrange() {
   const focused = document.activeElement?.closest("#captures .row")?.dataset.id;
   const list = find("captures").querySelector(".rows") ?? make("ul", { class: "rows" });
-  for (const each of [...list.children]) if (!lines.includes(each)) each.remove();
+  for (const child of [...list.children]) if (!lines.includes(child)) child.remove();
   lines.forEach((line, at) => {
     if (list.children[at] !== line) list.insertBefore(line, list.children[at] ?? null);
   });
@@ -156,25 +156,25 @@ function arrange() {
   }
   fill(find("captures").querySelector(".state"), TABS[view.tab].says);
   fill(find("captures").querySelector(".after"), ...after());
-  fill(find("told"), lines.length === 1 ? "1 capture" : `${lines.length}${following ? " of more" : ""} captures`);
+  fill(find("status"), lines.length === 1 ? "1 capture" : `${lines.length}${following ? " of more" : ""} captures`);
   if (focused && !document.activeElement.closest(".row")) {
-    lines.find((each) => each.dataset.id === focused)?.querySelector(".head").focus();
+    lines.find((line) => line.dataset.id === focused)?.querySelector(".head").focus();
   }
 }
 
 /** Draw the footer: a button for more, and actions on all. */
 function after() {
-  if (!lines.length) return [emptiness()];
+  if (!lines.length) return [emptyState()];
   const more = doing(async () => {
-    const mine = latest;
+    const request = latest;
     const { items, next } = await page({ limit: PAGE, after: following });
-    if (mine !== latest) return;
-    const added = kept(items);
-    [lines, following] = [[...lines.filter((each) => !added.includes(each)), ...added], next];
+    if (request !== latest) return;
+    const added = reuseLines(items);
+    [lines, following] = [[...lines.filter((line) => !added.includes(line)), ...added], next];
     arrange();
     added[0]?.querySelector(".head").focus();
   });
-  const again = ["parked", "rejected"].includes(view.tab) && lines.some((each) => each.item.exchange);
+  const again = ["parked", "rejected"].includes(view.tab) && lines.some((line) => line.item.exchange);
   const word = lines.length === 1 ? "Retry it" : `Retry all ${lines.length} shown`;
   return [
     following ? button("Show more", more, "further") : null,
@@ -183,17 +183,17 @@ function after() {
 }
 
 async function retryAll() {
-  const wanted = lines.filter((each) => each.item.exchange).map((each) => each.item.id);
+  const ids = lines.filter((line) => line.item.exchange).map((line) => line.item.id);
   const refused = [];
-  for (const id of wanted) {
+  for (const id of ids) {
     await post(path("inbox", String(id), "retry"), null).catch((error) => refused.push(error));
   }
   await refresh();
-  if (refused.length) return complain(refused[0]);
-  tell(wanted.length === 1 ? "It is queued again." : `${wanted.length} captures are queued again.`);
+  if (refused.length) return showError(refused[0]);
+  notify(ids.length === 1 ? "It is queued again." : `${ids.length} captures are queued again.`);
 }
 
-function emptiness() {
+function emptyState() {
   if (view.tab === "all") {
     return make("div", { class: "empty" },
       make("p", { class: "lead" }, "No captures yet"),
@@ -208,25 +208,25 @@ function emptiness() {
 // ── the one that is opened ─────────────────────────────────────────────────────────────────────────────────────────
 
 async function unfold() {
-  for (const each of lines) if (each.item.id !== view.item) each.shut();
+  for (const line of lines) if (line.item.id !== view.item) line.shut();
   if (!view.item) return;
-  const line = lines.find((each) => each.item.id === view.item) ?? await fetched();
+  const line = lines.find((line) => line.item.id === view.item) ?? await fetched();
   await line?.open();
 }
 
 /** Return the capture named in the address, shown above the list if the list does not contain it. */
 async function fetched() {
-  const [wanted, mine] = [view.item, latest];
-  const isLate = () => view.item !== wanted || mine !== latest;
+  const [id, request] = [view.item, latest];
+  const isLate = () => view.item !== id || request !== latest;
   try {
-    const line = capture(await get(path("inbox", String(wanted))), acts);
+    const line = capture(await get(path("inbox", String(id))), callbacks);
     if (isLate()) return null;
     lines = [line, ...lines];
     arrange();
     return line;
   } catch (error) {
     if (isLate()) return null;
-    complain(error);
+    showError(error);
     history.replaceState(null, "", `#/${view.tab}`);
     view.item = 0;
     return null;

@@ -2,9 +2,9 @@
 
 import { Refusal, key as own, path, post, remove } from "./api.js";
 import { copyable, copying } from "./clipboard.js";
-import { button, counted, fill, make, newId, said, time, unseen } from "./dom.js";
+import { button, formatCount, fill, make, newId, userText, time, srOnly } from "./dom.js";
 import { dialog, field } from "./forms.js";
-import { doing, tell } from "./app-shell.js";
+import { doing, notify } from "./app-shell.js";
 
 const ROLES = {
   read: "read only: search, recall, lists, history",
@@ -20,15 +20,15 @@ const LASTS = [["", "never"], ["30", "in 30 days"], ["90", "in 90 days"], ["365"
 /** Return the valid keys, and below them the invalid ones. */
 export function keyList(keys, at) {
   const standing = keys.filter(isInForce);
-  const past = keys.filter((each) => !isInForce(each));
+  const past = keys.filter((key) => !isInForce(key));
   return make("div", { class: "block" },
     standing.length ? rows(standing, keys, at) : nothing(at.isOpen),
     past.length ? make("details", { class: "past" },
-      make("summary", {}, `${counted(past.length, "that opens", "that open")} nothing any more`),
+      make("summary", {}, `${formatCount(past.length, "that opens", "that open")} nothing any more`),
       rows(past, keys, at)) : null);
 }
 
-const rows = (some, all, at) => make("ul", { class: "rows keys" }, ...some.map((each) => item(each, all, at)));
+const rows = (some, all, at) => make("ul", { class: "rows keys" }, ...some.map((key) => item(key, all, at)));
 
 function nothing(isOpen) {
   return make("div", { class: "empty" },
@@ -45,26 +45,26 @@ function item(key, all, at) {
   const revoke = () => revoking(key, all.filter(isInForce).length === 1, at);
   return make("li", { class: "key", "data-id": String(key.id) },
     make("div", { class: "whose" },
-      make("p", { class: "name" }, said(key.name), make("span", { class: `tag ${key.role}` }, key.role),
+      make("p", { class: "name" }, userText(key.name), make("span", { class: `tag ${key.role}` }, key.role),
         isOwn(key) ? make("span", { class: "tag" }, "this tab’s") : null),
       make("p", { class: "dim" }, ...bounds(key))),
     make("p", { class: "state" }, ...state(key)),
     make("p", { class: "used dim" }, key.last_used_at ? ["used ", time(key.last_used_at)] : "never used"),
     make("div", { class: "actions" },
-      make("a", { href: `#/log/${key.id}` }, "Log", unseen(` of ${key.name}`)),
+      make("a", { href: `#/log/${key.id}` }, "Log", srOnly(` of ${key.name}`)),
       key.revoked_at ? null : make("button", { type: "button", class: "danger", onclick: revoke },
-        "Revoke", unseen(` ${key.name}`))));
+        "Revoke", srOnly(` ${key.name}`))));
 }
 
 /** Return the owner, the reach, and the first characters of the key. */
 function bounds(key) {
-  const named = ["user", "agent", "team"].filter((each) => key[each]);
-  const whose = named.flatMap((each) => [`${each} `, said(key[each]), ", "]);
-  const only = key.prefixes.flatMap((each) => [make("code", {}, each), " "]);
+  const owners = ["user", "agent", "team"].filter((name) => key[name]);
+  const ownerNodes = owners.flatMap((name) => [`${name} `, userText(key[name]), ", "]);
+  const only = key.prefixes.flatMap((prefix) => [make("code", {}, prefix), " "]);
   const within = only.length ? ["only ", ...only, "· "] : [];
-  return [...(whose.length ? whose.slice(0, -1) : ["sees everything"]), " · ", ...within,
+  return [...(ownerNodes.length ? ownerNodes.slice(0, -1) : ["sees everything"]), " · ", ...within,
     make("code", {}, `${key.hint}…`), ` · key ${key.id}, made `, time(key.created_at), " by ",
-    said(key.created_by || "nobody")];
+    userText(key.created_by || "nobody")];
 }
 
 function state(key) {
@@ -81,7 +81,7 @@ export function making(isOpen, refresh) {
 }
 
 function asking(first, refresh) {
-  let made = null;
+  let created = null;
   const called = "Holder or purpose: ada’s laptop, ci.";
   const name = field({ name: "name", label: "Name", needed: true, hint: called });
   const [roles, role] = choice(first ? "admin" : "write");
@@ -100,17 +100,17 @@ function asking(first, refresh) {
   roles.addEventListener("change", hear);
   hear();
   const save = async () => {
-    const bounds = { user: user.read(), agent: agent.read(), team: team.read(), prefixes: listed(prefixes.read()) };
-    made = await post("keys",
+    const bounds = { user: user.read(), agent: agent.read(), team: team.read(), prefixes: splitList(prefixes.read()) };
+    created = await post("keys",
       { name: name.read(), role: role(), ...(role() === "admin" ? {} : bounds), expires_at: expires() });
-    if (!shown.open) handOver(made, first, refresh); // cancelled, but created all the same
+    if (!element.open) showSecret(created, first, refresh); // cancelled, but created all the same
   };
-  const shown = dialog(first ? "Make the first key" : "Make a key", save, "Make the key",
+  const element = dialog(first ? "Make the first key" : "Make a key", save, "Make the key",
     name, roles, bound, expiry, warning);
-  shown.addEventListener("close", () => made && handOver(made, first, refresh));
+  element.addEventListener("close", () => created && showSecret(created, first, refresh));
 }
 
-const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
+const splitList = (text) => text.split(",").map((part) => part.trim()).filter(Boolean);
 
 /** Return the roles to choose from, and a function that reads the choice. */
 function choice(begin) {
@@ -120,8 +120,8 @@ function choice(begin) {
     return [input, make("label", { class: "choice role" }, input,
       make("span", {}, make("strong", {}, name), make("small", { class: "hint" }, text)))];
   });
-  const shown = make("fieldset", {}, make("legend", {}, "What it may do"), ...inputs.map(([, label]) => label));
-  return [shown, () => inputs.find(([input]) => input.checked)[0].value];
+  const element = make("fieldset", {}, make("legend", {}, "What it may do"), ...inputs.map(([, label]) => label));
+  return [element, () => inputs.find(([input]) => input.checked)[0].value];
 }
 
 /** Return the expiry fields: after a period, on a date, or never. */
@@ -142,9 +142,9 @@ function ending() {
     if (span.value === "date") return new Date(`${date.value}T23:59:59`).toISOString(); // in the reader's time zone
     return span.value ? new Date(Date.now() + Number(span.value) * DAY).toISOString() : null;
   };
-  const shown = make("div", { class: "field" }, make("label", { for: id }, "Ends"),
+  const element = make("div", { class: "field" }, make("label", { for: id }, "Ends"),
     make("div", { class: "ending" }, span, date));
-  return [shown, read];
+  return [element, read];
 }
 
 function closing(role) {
@@ -161,16 +161,16 @@ function closing(role) {
  * Show the new key. It is not stored: it is gone when the dialog closes, unless this tab goes on with it. Until then
  * no request is sent, as the service may require the key already.
  */
-function handOver(made, first, refresh) {
+function showSecret(created, first, refresh) {
   const title = newId("made");
   let isCopied = false;
   let warned = false;
-  const secret = make("code", { class: "secret", tabindex: "0", "aria-label": "The key" }, made.secret);
+  const secret = make("code", { class: "secret", tabindex: "0", "aria-label": "The key" }, created.secret);
   const wrong = make("div", { role: "alert" });
-  const done = () => shown.close();
+  const done = () => element.close();
   const goOn = () => {
-    own.keep(made.secret);
-    shown.close();
+    own.keep(created.secret);
+    element.close();
   };
   const hold = (event) => { // a single Escape does not lose it
     if (isCopied || warned) return;
@@ -178,27 +178,27 @@ function handOver(made, first, refresh) {
     warned = true;
     fill(wrong, make("p", { class: "note bad" }, "You have not copied it. Press Escape again to close anyway."));
   };
-  const gone = async () => {
-    shown.remove();
-    if (first || own.get() === made.secret) return location.reload();
+  const remove = async () => {
+    element.remove();
+    if (first || own.get() === created.secret) return location.reload();
     await refresh();
-    tell(`Made: ${made.name}.`);
+    notify(`Made: ${created.name}.`);
   };
-  const mayGoOn = first && made.role === "admin";
-  const shown = make("dialog", { class: "made", "aria-labelledby": title, oncancel: hold, onclose: gone },
+  const mayGoOn = first && created.role === "admin";
+  const element = make("dialog", { class: "made", "aria-labelledby": title, oncancel: hold, onclose: remove },
     make("div", { class: "sheet" },
-      make("h2", { id: title }, "The key of ", said(made.name)),
+      make("h2", { id: title }, "The key of ", userText(created.name)),
       make("p", { class: "note" }, "It is shown only once. Only its digest is stored: ",
         "it cannot be shown again."),
       make("div", { class: "copyable whole" }, secret,
-        copying(made.secret, secret, "the key", () => (isCopied = true))),
+        copying(created.secret, secret, "the key", () => (isCopied = true))),
       ...(first ? atOnce(mayGoOn) : use()), wrong,
       make("div", { class: "actions" },
         mayGoOn ? button("Use this key here", goOn, "primary") : null,
         button(mayGoOn ? "Close without using it" : "Done", done, mayGoOn ? null : "primary"))));
-  document.body.append(shown);
-  shown.showModal();
-  shown.querySelector(".copy").focus();
+  document.body.append(element);
+  element.showModal();
+  element.querySelector(".copy").focus();
 }
 
 /** Tell where to use the first key: nothing works without one from now on. */
@@ -224,26 +224,26 @@ function use() {
 // ── revoking one ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 function revoking(key, isLast, at) {
-  const mine = isOwn(key);
+  const request = isOwn(key);
   const save = async () => {
     await remove(path("keys", String(key.id)));
-    if (mine) own.forget();
+    if (request) own.forget();
   };
-  let done = false;
+  let isRevoked = false;
   const notes = [
-    mine ? "This tab uses the key: the page will ask for another." : "",
+    request ? "This tab uses the key: the page will ask for another." : "",
     isLast ? "No other is in force. A service that listens on this machine alone, and has no key of its own, is open "
       + "then." : "",
   ].filter(Boolean);
-  const shown = dialog(`Revoke “${key.name}”?`, async () => (await save(), done = true), "Revoke",
+  const element = dialog(`Revoke “${key.name}”?`, async () => (await save(), isRevoked = true), "Revoke",
     make("p", {}, "Requests with it are refused from now on. This cannot be undone: make another instead. It ",
       "stays in the list and in the log."),
-    ...notes.map((each) => make("p", { class: "note bad" }, each)));
-  shown.querySelector(".primary").className = "danger";
-  shown.addEventListener("close", doing(async () => {
-    if (!done) return;
-    if (mine) return location.reload();
+    ...notes.map((note) => make("p", { class: "note bad" }, note)));
+  element.querySelector(".primary").className = "danger";
+  element.addEventListener("close", doing(async () => {
+    if (!isRevoked) return;
+    if (request) return location.reload();
     await at.refresh();
-    tell(`Revoked: ${key.name}.`);
+    notify(`Revoked: ${key.name}.`);
   }));
 }

@@ -60,7 +60,11 @@ export const TABLES = {
     fields: [
       { name: "pattern", label: "What happens", kind: "area", needed: true },
       { name: "period", label: "Comes round", choices: Object.keys(WHEN) },
-      { name: "during", label: "When", hint: (given) => `Such as ${WHEN[given.period] ?? WHEN.daily}. Empty: always.` },
+      {
+        name: "during",
+        label: "When",
+        hint: (values) => `Such as ${WHEN[values.period] ?? WHEN.daily}. Empty: always.`,
+      },
       { name: "timezone", label: "Timezone", hint: "Whose clock it goes by.", begins: ourZone },
       { name: "lasts", label: "Minutes that it lasts", kind: "whole", more: true, hint: "Of cron, from each time on." },
       { ...SOURCE, hint: "Where it shows; empty: anywhere." },
@@ -77,7 +81,7 @@ export const TABLES = {
 };
 
 /** Tables whose rows have a confidence. */
-export const CLAIMS = Object.keys(TABLES).filter((each) => each !== "feedback");
+export const CLAIMS = Object.keys(TABLES).filter((key) => key !== "feedback");
 
 /** Labels of the verdicts. */
 export const VERDICTS = { confirmed: "Confirmed", false_alarm: "False alarm", note: "Just a note" };
@@ -125,9 +129,9 @@ export function source(table, row) {
 
 /** Return whether every word of a text is in the row or begins its id, as ids may contain digests. */
 export function mentions(table, row, text) {
-  const said = fold([says(table, row), adds(table, row), ...sources(row), ...(row.about ?? [])].join(" "));
-  const named = fold(row.id);
-  return fold(text).split(/\s+/).every((word) => said.includes(word) || named.startsWith(word));
+  const content = fold([says(table, row), adds(table, row), ...sources(row), ...(row.about ?? [])].join(" "));
+  const rowName = fold(row.id);
+  return fold(text).split(/\s+/).every((word) => content.includes(word) || rowName.startsWith(word));
 }
 
 /** Return a text short enough for a notice. */
@@ -151,17 +155,17 @@ const SPELLED = { percent: "%", pct: "%" };
 
 /** Parse a number with a unit, exactly as the command line does: 5M, 1,000, -2.5, 90%, $1.2B, 250ms. */
 export function quantity(text) {
-  const found = QUANTITY.exec(text.trim());
-  if (!found) throw new Refusal(`“${text}” is no number.`, "Write it as 5000000, 5M, -2.5, 90% or 250ms.");
-  const [, sign, money, digits, power, gap, rest = ""] = found;
-  if (["m", "b"].includes(rest) || (gap && !money && ["K", "B", "T"].includes(rest))) {
-    const hint = `Write ${rest.toUpperCase()} right behind the number for the scale, or give the unit apart.`;
+  const match = QUANTITY.exec(text.trim());
+  if (!match) throw new Refusal(`“${text}” is no number.`, "Write it as 5000000, 5M, -2.5, 90% or 250ms.");
+  const [, sign, money, digits, power, gap, unit = ""] = match;
+  if (["m", "b"].includes(unit) || (gap && !money && ["K", "B", "T"].includes(unit))) {
+    const hint = `Write ${unit.toUpperCase()} right behind the number for the scale, or give the unit apart.`;
     throw new Refusal(`“${text}” may be a scale or a unit.`, hint);
   }
-  const scale = own(SCALES, rest) ?? (rest.length > 1 ? own(SCALES, rest.toLowerCase()) : undefined) ?? 0;
+  const scale = own(SCALES, unit) ?? (unit.length > 1 ? own(SCALES, unit.toLowerCase()) : undefined) ?? 0;
   const value = Number(`${sign.replace("−", "-")}${digits.replaceAll(",", "")}e${Number(power ?? 0) + scale}`);
   if (!Number.isFinite(value)) throw new Refusal(`“${text}” is too large.`, "Give a finite number.");
-  return { value, unit: money || (scale ? "" : own(SPELLED, rest.toLowerCase()) ?? rest) };
+  return { value, unit: money || (scale ? "" : own(SPELLED, unit.toLowerCase()) ?? unit) };
 }
 
 const own = (table, name) => (Object.hasOwn(table, name) ? table[name] : undefined);

@@ -6,9 +6,9 @@
 
 import { decoded, get, path, post } from "./api.js";
 import { fires, onNow, reads, seasonsOn } from "./knowledge-queries.js";
-import { button, fill, find, make, menu, newId, plainNumber, settled } from "./dom.js";
+import { button, fill, find, make, menu, newId, plainNumber, debounce } from "./dom.js";
 import { judge, keep } from "./forms.js";
-import { caller, complain, doing, enter, tell, trouble, undoing } from "./app-shell.js";
+import { caller, showError, doing, enter, notify, trouble, undoing } from "./app-shell.js";
 import { item } from "./rows.js";
 import { CLAIMS, TABLES, fold, mentions, says, shortened, sources } from "./knowledge-labels.js";
 
@@ -22,10 +22,10 @@ let latest = 0; // the last requested list: replies for earlier ones are dropped
 let on = []; // active seasonal patterns
 let season = null; // their box
 
-const acts = {
+const callbacks = {
   toggle: (table, row) => go(table, view.row === row.id ? "" : row.id),
-  keep: (table, row) => keep(table, row, kept),
-  judge: (given) => judge(given, judged),
+  keep: (table, row) => keep(table, row, saveRow),
+  judge: (values) => judge(values, judged),
   leave: () => {
     history.replaceState(null, "", `#/${view.table}`);
     view.row = "";
@@ -38,7 +38,7 @@ enter({ show, empty });
 
 async function show() {
   season = onNow();
-  fill(find("asking"), fires(acts), season, reads(acts));
+  fill(find("asking"), fires(callbacks), season, reads(callbacks));
   window.onhashchange = arrive;
   read();
   drawTools();
@@ -48,7 +48,7 @@ async function show() {
 function empty() {
   latest++;
   Object.assign(view, { text: "", source: "", least: 0 });
-  for (const each of ["acts", "asking", "rows", "tables", "told", "tools", "what"]) fill(find(each));
+  for (const name of ["acts", "asking", "rows", "tables", "status", "tools", "what"]) fill(find(name));
 }
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -87,7 +87,7 @@ function drawTabs(counts) {
 function drawTools() {
   const isClaims = view.table !== "feedback";
   fill(find("what"), TABLES[view.table].what);
-  const again = settled(() => refreshRows());
+  const again = debounce(() => refreshRows());
   const narrow = (name, label, about) => {
     const id = newId(name);
     const input = make("input", { id, type: "search", autocomplete: "off", ...about });
@@ -110,7 +110,7 @@ function drawTools() {
 /** Return the button that adds to the table. */
 function adding() {
   if (view.table === "feedback") return button("Judge an anomaly", () => judge({}, judged), "primary");
-  return button(`Keep a ${TABLES[view.table].one}`, () => keep(view.table, null, kept), "primary");
+  return button(`Keep a ${TABLES[view.table].one}`, () => keep(view.table, null, saveRow), "primary");
 }
 
 function leastConfidence(again) {
@@ -131,19 +131,19 @@ function leastConfidence(again) {
 
 /** Reload everything: after a change, or for another table. */
 async function refresh() {
-  const mine = ++latest;
-  await Promise.all([refreshTabs(mine), refreshSeasons()]);
-  if (mine === latest) await refreshRows();
+  const request = ++latest;
+  await Promise.all([refreshTabs(request), refreshSeasons()]);
+  if (request === latest) await refreshRows();
 }
 
-async function refreshTabs(mine) {
+async function refreshTabs(request) {
   try {
     const counts = await get("knowledge");
-    if (mine === latest) drawTabs(counts);
+    if (request === latest) drawTabs(counts);
   } catch (error) {
-    if (mine !== latest) return;
+    if (request !== latest) return;
     drawTabs({});
-    complain(error);
+    showError(error);
   }
 }
 
@@ -157,12 +157,12 @@ async function refreshSeasons() {
 }
 
 async function refreshRows() {
-  const mine = ++latest;
+  const request = ++latest;
   try {
-    const found = await gathered();
-    if (mine === latest) await draw(found);
+    const listing = await gathered();
+    if (request === latest) await draw(listing);
   } catch (error) {
-    if (mine === latest) fill(find("rows"), trouble(error));
+    if (request === latest) fill(find("rows"), trouble(error));
   }
 }
 
@@ -175,10 +175,10 @@ async function gathered() {
   let looked = 0;
   let after = "";
   do {
-    const told = await get(path("knowledge", table), { limit, after, min_confidence });
-    rows.push(...told.rows.filter(fits));
-    looked += told.rows.length;
-    after = told.next;
+    const reply = await get(path("knowledge", table), { limit, after, min_confidence });
+    rows.push(...reply.rows.filter(fits));
+    looked += reply.rows.length;
+    after = reply.next;
   } while (after && rows.length <= shown && looked < MOST);
   return { rows: rows.slice(0, shown), more: rows.length > shown, whole: !after || rows.length > shown, looked };
 }
@@ -186,38 +186,38 @@ async function gathered() {
 function fits(row) {
   const { table, text, source } = view;
   if (text.trim() && !mentions(table, row, text)) return false;
-  return table === "feedback" || !source.trim() || sources(row).some((each) => fold(each).includes(fold(source)));
+  return table === "feedback" || !source.trim() || sources(row).some((name) => fold(name).includes(fold(source)));
 }
 
-async function draw({ rows, more, whole, looked }) {
-  const active = new Set(on.map((each) => each.seasonal.id));
-  const list = rows.map((row) => item(view.table, row, view.table === "seasonal" && active.has(row.id), acts));
+async function draw({ rows, more, whole: isComplete, looked }) {
+  const active = new Set(on.map((season) => season.seasonal.id));
+  const list = rows.map((row) => item(view.table, row, view.table === "seasonal" && active.has(row.id), callbacks));
   const focused = document.activeElement?.closest(".row")?.dataset.id;
   const further = () => {
     view.shown += SHOWN;
     refreshRows();
   };
   fill(find("rows"),
-    rows.length ? heads() : emptiness(),
+    rows.length ? heads() : emptyState(),
     make("ul", { class: `rows ${view.table}` }, ...list),
     more ? button("Show more", further, "further") : null,
-    whole ? null : make("p", { class: "dim" },
+    isComplete ? null : make("p", { class: "dim" },
       `The first ${plainNumber(looked)} rows were searched. Filter by confidence to search further.`),
     view.table === "feedback" && caller.mayWrite && rows.some((row) => !row.processed) ? pending() : null);
-  fill(find("told"), rows.length === 1 ? "1 row" : `${rows.length}${more ? " of more" : ""} rows`);
-  if (focused) list.find((each) => each.dataset.id === focused)?.querySelector(".head").focus();
+  fill(find("status"), rows.length === 1 ? "1 row" : `${rows.length}${more ? " of more" : ""} rows`);
+  if (focused) list.find((line) => line.dataset.id === focused)?.querySelector(".head").focus();
   await unfold();
 }
 
 function heads() {
   const words = view.table === "feedback" ? ["Anomaly", "Counts", "About", "Updated"]
     : ["What is known", "Confidence", "Verdicts", "Source", "Updated"];
-  const cells = words.map((each) => make("span", {}, each));
+  const cells = words.map((word) => make("span", {}, word));
   return make("div", { class: `heads ${view.table}`, "aria-hidden": "true" }, ...cells);
 }
 
 /** Show what to do when the table is empty. */
-function emptiness() {
+function emptyState() {
   const { many, first, command } = TABLES[view.table];
   if (view.text || view.source || view.least) {
     const clear = () => {
@@ -239,7 +239,7 @@ function pending() {
   const run = doing(async () => {
     const { changeset } = await post("knowledge/feedback/process");
     await refresh();
-    tell("All verdicts are applied.", changeset && undoing(changeset.id, acts));
+    notify("All verdicts are applied.", changeset && undoing(changeset.id, callbacks));
   });
   return make("div", { class: "pending" }, make("p", {}, "Some verdicts are not applied to their claims yet."),
     button("Apply them", run));
@@ -248,9 +248,9 @@ function pending() {
 /** Open the row named in the address, and close the others. */
 async function unfold() {
   const lines = [...find("rows").querySelectorAll(".row")];
-  for (const each of lines) if (each.dataset.id !== view.row) each.shut();
+  for (const line of lines) if (line.dataset.id !== view.row) line.shut();
   if (!view.row) return;
-  const line = lines.find((each) => each.dataset.id === view.row) ?? await fetched();
+  const line = lines.find((line) => line.dataset.id === view.row) ?? await fetched();
   await line?.open();
 }
 
@@ -258,35 +258,35 @@ async function unfold() {
 async function fetched() {
   try {
     const row = await get(path("knowledge", view.table, view.row));
-    const line = item(view.table, row, false, acts);
+    const line = item(view.table, row, false, callbacks);
     find("rows").querySelector(".rows").prepend(line);
     return line;
   } catch (error) {
-    if (error.status !== 404) complain(error);
-    acts.leave(); // deleted
+    if (error.status !== 404) showError(error);
+    callbacks.leave(); // deleted
     return null;
   }
 }
 
 // ── after a change ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-async function kept(change) {
+async function saveRow(change) {
   if (change.table !== view.table) {
     go(change.table);
     read();
     drawTools();
   }
   await refresh();
-  if (change.action === "noop") return tell("An identical row exists.");
+  if (change.action === "noop") return notify("An identical row exists.");
   const word = change.action === "add" ? "Kept" : "Changed";
-  tell(`${word}: ${shortened(says(change.table, change.after))}.`, undoing(change.changeset, acts));
+  notify(`${word}: ${shortened(says(change.table, change.after))}.`, undoing(change.changeset, callbacks));
 }
 
 async function judged(changeset) {
   await refresh();
-  const moved = changeset.knowledge.filter((each) => CLAIMS.includes(each.table) && each.action !== "noop");
-  const text = moved.slice(0, 3).map(({ table, before, after }) =>
+  const changes = changeset.knowledge.filter((change) => CLAIMS.includes(change.table) && change.action !== "noop");
+  const text = changes.slice(0, 3).map(({ table, before, after }) =>
     `${shortened(says(table, after))}: ${before.confidence.toFixed(2)} → ${after.confidence.toFixed(2)}`);
-  const told = `${text.join("; ")}${moved.length > 3 ? " …" : ""}` || "No confidence changed.";
-  tell(`Judged. ${told}`, changeset.id ? undoing(changeset.id, acts) : null);
+  const summary = `${text.join("; ")}${changes.length > 3 ? " …" : ""}` || "No confidence changed.";
+  notify(`Judged. ${summary}`, changeset.id ? undoing(changeset.id, callbacks) : null);
 }

@@ -7,21 +7,21 @@ const HELD = 60; // pages kept; those far from sight are dropped
 const AT_ONCE = 2; // concurrent requests, so that fast scrolling waits only for what is in sight
 
 /** Hits, best first. */
-export const hits = (found) => ({
-  total: found.length,
-  at: (place) => found[place] ?? null,
+export const hits = (results) => ({
+  total: results.length,
+  at: (place) => results[place] ?? null,
   want: () => {},
-  range: async (first, last) => found.slice(first, last + 1),
+  range: async (first, last) => results.slice(first, last + 1),
 });
 
 /**
  * Memories of a scope, newest first. Later ones are not added until a reload: nothing moves while reading.
  * @param {object} within the scope, as GET /memories takes it
- * @param {object} told `arrived(memories)` is called with loaded memories, `failed(error)` on errors
+ * @param {object} callbacks `arrived(memories)` is called with loaded memories, `failed(error)` on errors
  */
-export async function newest(within, told) {
+export async function newest(within, callbacks) {
   const pages = new Map();
-  const asked = new Set(); // pages being loaded
+  const pending = new Set(); // pages being loaded
   const failed = new Set();
   let sight = [0, 0]; // pages in sight
   let top = 0; // id of the newest one
@@ -48,27 +48,27 @@ export async function newest(within, told) {
     const [first, last] = sight;
     for (const number of [...numbers(first, last), last + 1, first - 1]) {
       const isThere = number >= 0 && number * PAGE < source.total;
-      if (!isThere || pages.has(number) || asked.has(number) || failed.has(number)) continue;
-      if (asked.size >= AT_ONCE) return;
+      if (!isThere || pages.has(number) || pending.has(number) || failed.has(number)) continue;
+      if (pending.size >= AT_ONCE) return;
       fetchOne(number);
     }
   }
 
   async function fetchOne(number) {
-    const mine = turn;
-    asked.add(number);
+    const request = turn;
+    pending.add(number);
     try {
       const memories = await page(number);
-      if (mine !== turn) return;
+      if (request !== turn) return;
       hold(number, memories);
-      told.arrived(memories);
+      callbacks.arrived(memories);
     } catch (error) {
-      if (mine !== turn) return;
+      if (request !== turn) return;
       failed.add(number);
-      told.failed(error);
+      callbacks.failed(error);
     } finally {
-      if (mine === turn) {
-        asked.delete(number);
+      if (request === turn) {
+        pending.delete(number);
         fetchMissing();
       }
     }
@@ -77,34 +77,34 @@ export async function newest(within, told) {
   function hold(number, memories) {
     pages.set(number, memories);
     if (memories.length < PAGE) source.total = Math.min(source.total, number * PAGE + memories.length);
-    const far = (each) => Math.abs(each - (sight[0] + sight[1]) / 2);
+    const far = (page) => Math.abs(page - (sight[0] + sight[1]) / 2);
     if (pages.size > HELD) pages.delete([...pages.keys()].sort((one, other) => far(other) - far(one))[0]);
   }
 
   async function range(first, last) {
-    const wanted = numbers(Math.floor(first / PAGE), Math.floor(last / PAGE));
-    const all = await Promise.all(wanted.map((number) => pages.get(number) ?? page(number)));
+    const pageNumbers = numbers(Math.floor(first / PAGE), Math.floor(last / PAGE));
+    const all = await Promise.all(pageNumbers.map((number) => pages.get(number) ?? page(number)));
     return all.flat().slice(first % PAGE, (first % PAGE) + last - first + 1);
   }
 
   /** Reload everything; with `isKept`, up to the same newest memory. Returns how many came since. */
   async function reload(isKept) {
-    const mine = ++turn;
-    asked.clear();
+    const request = ++turn;
+    pending.clear();
     const first = await ask({});
-    const fresh = isKept ? first.memories.filter((each) => each.id > top).length : 0;
+    const fresh = isKept ? first.memories.filter((memory) => memory.id > top).length : 0;
     if (!isKept) top = first.memories[0]?.id ?? 0;
     const visible = numbers(...sight).filter((number) => number * PAGE < first.total - fresh);
     const loaded = await Promise.all(visible.map((number) => (number || fresh ? page(number) : first.memories)));
-    if (mine !== turn) return fresh;
+    if (request !== turn) return fresh;
     pages.clear();
     failed.clear();
     source.total = first.total - fresh;
     if (!fresh) pages.set(0, first.memories);
     visible.forEach((number, index) => hold(number, loaded[index]));
-    told.arrived([...first.memories, ...loaded.flat()]);
+    callbacks.arrived([...first.memories, ...loaded.flat()]);
     return fresh;
   }
 }
 
-const numbers = (first, last) => Array.from({ length: Math.max(0, last - first + 1) }, (_, each) => first + each);
+const numbers = (first, last) => Array.from({ length: Math.max(0, last - first + 1) }, (_, offset) => first + offset);

@@ -1,7 +1,7 @@
 /** Language model calls: numbers, sessions, and the texts sent. */
 
 import { get, path } from "./api.js";
-import { box, counted, fill, make, plainNumber, said, time } from "./dom.js";
+import { box, formatCount, fill, make, plainNumber, userText, time } from "./dom.js";
 import { trouble } from "./app-shell.js";
 
 const FEW = 20; // calls listed
@@ -13,11 +13,21 @@ export function modelCalls() {
   const load = async () => {
     const usage = await get("llm/usage", { limit: FEW });
     const calls = usage.calls.map(call);
-    fill(out,
+    fill(
+      out,
       box("Budget", make("div", { class: "results" }, budget(usage))),
       ...usage.periods.map((period) => box(PERIODS[period.days], make("div", { class: "results" }, sums(period)))),
-      box("Newest calls", make("div", { class: "results" },
-        calls.length ? make("ol", { class: "found" }, ...calls) : make("p", { class: "calm" }, "No call was made yet."))));
+      box(
+        "Newest calls",
+        make(
+          "div",
+          { class: "results" },
+          calls.length
+            ? make("ol", { class: "found" }, ...calls)
+            : make("p", { class: "calm" }, "No call was made yet."),
+        ),
+      ),
+    );
   };
   load().catch((error) => fill(out, trouble(error)));
   return out;
@@ -25,38 +35,53 @@ export function modelCalls() {
 
 function budget({ today, limits, spent, resets_at }) {
   const of = (limit) => (limit ? `of ${plainNumber(limit)}` : "without a limit");
-  return make("p", { class: spent ? null : "calm" },
-    `${counted(today.calls, "call")} ${of(limits.calls)}, ${counted(today.tokens, "token")} ${of(limits.tokens)}. `,
-    ...(spent ? ["The daily limit is reached; captures wait until ", time(resets_at), "."] : []));
+  return make(
+    "p",
+    { class: spent ? null : "calm" },
+    `${formatCount(today.calls, "call")} ${of(limits.calls)}, `,
+    `${formatCount(today.tokens, "token")} ${of(limits.tokens)}. `,
+    ...(spent ? ["The daily limit is reached; captures wait until ", time(resets_at), "."] : []),
+  );
 }
 
 function sums({ models, sessions }) {
   if (!models.length) return make("p", { class: "calm" }, "No calls.");
-  return make("ol", { class: "found" },
-    ...models.map((each) => sum(`${each.provider}, ${each.model}`, each)),
-    ...sessions.map((each) => sum([each.client, each.session, each.project].filter(Boolean).join(" · ") || "no session", each)));
+  return make(
+    "ol",
+    { class: "found" },
+    ...models.map((model) => sum(`${model.provider}, ${model.model}`, model)),
+    ...sessions.map((session) =>
+      sum([session.client, session.session, session.project].filter(Boolean).join(" · ") || "no session", session),
+    ),
+  );
 }
 
 function sum(name, { calls, failed, characters, input_tokens, output_tokens }) {
-  const parts = [counted(calls, "call"), failed ? `${plainNumber(failed)} failed` : "",
-    counted(characters, "character"), `${counted(input_tokens, "token")} in, ${plainNumber(output_tokens)} out`];
-  return make("li", {}, said(name), make("p", { class: "dim" }, parts.filter(Boolean).join(", ")));
+  const parts = [
+    formatCount(calls, "call"),
+    failed ? `${plainNumber(failed)} failed` : "",
+    formatCount(characters, "character"),
+    `${formatCount(input_tokens, "token")} in, ${plainNumber(output_tokens)} out`,
+  ];
+  return make("li", {}, userText(name), make("p", { class: "dim" }, parts.filter(Boolean).join(", ")));
 }
 
 /** Return one call; its texts are loaded when it is opened. */
-function call(each) {
+function call(entry) {
   const texts = make("div", { class: "results" });
   const open = async (event) => {
     if (!event.target.open || texts.firstChild) return;
     try {
-      const told = await get(path("llm", "usage", each.id));
-      const parts = [told.request, told.reply].filter(Boolean).map((text) => make("pre", { class: "text" }, said(text)));
+      const details = await get(path("llm", "usage", entry.id));
+      const parts = [details.request, details.reply]
+        .filter(Boolean)
+        .map((text) => make("pre", { class: "text" }, userText(text)));
       fill(texts, parts.length ? parts : make("p", { class: "calm" }, "Its texts are not kept any more."));
     } catch (error) {
       fill(texts, trouble(error));
     }
   };
-  const name = `${each.model}, ${each.purpose || "no purpose"}, ${each.outcome}`;
+  const name = `${entry.model}, ${entry.purpose || "no purpose"}, ${entry.outcome}`;
   return make("li", {}, make("details", { ontoggle: open },
-    make("summary", {}, said(name), ` · ${counted(each.characters, "character")} · `, time(each.at)), texts));
+    make("summary", {}, userText(name), ` · ${formatCount(entry.characters, "character")} · `, time(entry.at)), texts));
 }

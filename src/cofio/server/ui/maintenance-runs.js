@@ -1,7 +1,7 @@
 /** Usage of memories, chore runs, and the schedule. */
 
 import { get, path } from "./api.js";
-import { box, button, fill, make, plainNumber, said, terms, time, unseen } from "./dom.js";
+import { box, button, fill, make, plainNumber, userText, definitionList, time, srOnly } from "./dom.js";
 import { trouble, undoing } from "./app-shell.js";
 
 const BRIEF = 100; // in characters
@@ -31,7 +31,7 @@ function used(view, title, none) {
       load().catch((error) => fill(out, trouble(error)));
     };
     fill(out,
-      memories.length ? make("ol", { class: "found" }, ...memories.slice(0, most).map((each) => use(view, each)))
+      memories.length ? make("ol", { class: "found" }, ...memories.slice(0, most).map((memory) => use(view, memory)))
         : make("p", { class: "calm" }, none),
       memories.length > most && most < 1_000 - 5 * FEW ? button("Show more", more) : null);
   };
@@ -39,42 +39,49 @@ function used(view, title, none) {
   return box(title, out);
 }
 
-function use(view, told) {
-  const count = told.retrieval_count === 1 ? "once" : `${plainNumber(told.retrieval_count)} times`;
-  const since = view === "never" ? ["kept ", time(told.created_at)]
-    : [`recalled ${count}, last `, told.last_retrieved_at ? time(told.last_retrieved_at) : "unknown"];
+function use(view, memory) {
+  const count = memory.retrieval_count === 1 ? "once" : `${plainNumber(memory.retrieval_count)} times`;
+  const since = view === "never" ? ["kept ", time(memory.created_at)]
+    : [`recalled ${count}, last `, memory.last_retrieved_at ? time(memory.last_retrieved_at) : "unknown"];
   return make("li", {},
-    make("a", { class: "used", href: `memories#/${told.id}` }, said(told.text)),
+    make("a", { class: "used", href: `memories#/${memory.id}` }, userText(memory.text)),
     make("p", { class: "dim" }, ...since));
 }
 
 // ── what ran ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Return the boxes about runs, with `.refresh()`. */
-export function whatRan(acts) {
+export function runHistory(callbacks) {
   const planned = make("div", { class: "results" });
   const ran = make("div", { class: "results" });
-  let shown = FEW;
+  let limit = FEW;
   let latest = 0; // the last request: replies for earlier ones are dropped
   const refresh = async () => {
-    const mine = ++latest;
+    const request = ++latest;
     try {
-      const { runs, schedules } = await get("maintenance/runs", { limit: shown + 1 });
-      const dones = await Promise.all(runs.slice(0, shown).map((each) => changeset(each)));
-      if (mine !== latest) return;
+      const { runs, schedules } = await get("maintenance/runs", { limit: limit + 1 });
+      const dones = await Promise.all(runs.slice(0, limit).map((run) => changeset(run)));
+      if (request !== latest) return;
       fill(planned, ...scheduled(schedules));
       const more = () => {
-        shown += 5 * FEW;
+        limit += 5 * FEW;
         refresh();
       };
-      const held = document.activeElement?.closest(".run")?.dataset.id;
-      fill(ran, runs.length
-        ? make("ol", { class: "found" }, ...runs.slice(0, shown).map((each, place) => run(each, dones[place], acts)))
-        : make("p", { class: "calm" }, "Nothing ran yet. What you approve here is in the history of each memory."),
-      runs.length > shown ? button("Show more", more) : null);
-      if (held) ran.querySelector(`[data-id="${held}"] button`)?.focus();
+      const focused = document.activeElement?.closest(".run")?.dataset.id;
+      fill(
+        ran,
+        runs.length
+          ? make(
+              "ol",
+              { class: "found" },
+              ...runs.slice(0, limit).map((entry, place) => run(entry, dones[place], callbacks)),
+            )
+          : make("p", { class: "calm" }, "Nothing ran yet. What you approve here is in the history of each memory."),
+        runs.length > limit ? button("Show more", more) : null,
+      );
+      if (focused) ran.querySelector(`[data-id="${focused}"] button`)?.focus();
     } catch (error) {
-      if (mine === latest) fill(ran, trouble(error));
+      if (request === latest) fill(ran, trouble(error));
     }
   };
   return { boxes: [box("By itself", planned), box("What ran", ran)], refresh };
@@ -83,13 +90,13 @@ export function whatRan(acts) {
 const changeset = async (run) => (run.changeset ? get(path("changes", String(run.changeset))).catch(() => null) : null);
 
 function scheduled(schedules) {
-  const known = Object.entries(schedules);
-  if (!known.length) {
+  const chores = Object.entries(schedules);
+  if (!chores.length) {
     return [make("p", { class: "calm" }, "Nothing is scheduled. "),
       make("p", { class: "dim" }, "To have the service do it: ", make("code", {}, "MAINTENANCE_ENABLED=true"))];
   }
-  const when = Object.fromEntries(known.map(([chore, cron]) => [CHORES[chore] ?? chore, often(cron)]));
-  return [terms(when, { class: "schedule" }), make("p", { class: "dim" }, "Times are UTC.")];
+  const when = Object.fromEntries(chores.map(([chore, cron]) => [CHORES[chore] ?? chore, often(cron)]));
+  return [definitionList(when, { class: "schedule" }), make("p", { class: "dim" }, "Times are UTC.")];
 }
 
 /** Return a simple schedule in words; others as cron expression. */
@@ -103,24 +110,31 @@ function often(cron) {
   return make("code", {}, cron);
 }
 
-function run(told, done, acts) {
-  const { decisions, refused, note, error } = told.details;
+function run(entry, done, callbacks) {
+  const { decisions, refused, note, error } = entry.details;
   const counts = decisions === undefined ? [] : [`${plainNumber(decisions)} done`, `${plainNumber(refused)} left`];
-  const back = done && !done.undone_by
-    ? make("button", { type: "button", class: "link", onclick: undoing(told.changeset, { refresh: acts.changed }) },
-      "Undo", unseen(` changeset ${told.changeset}`))
-    : done ? make("span", { class: "tag" }, "undone") : null;
-  const kind = { done: "stored", failed: "error", died: "error" }[told.outcome] ?? "";
-  return make("li", { class: "run", "data-id": String(told.id) },
-    make("p", {}, make("strong", {}, CHORES[told.chore] ?? told.chore)),
-    make("p", { class: "dim" }, make("span", { class: `chip ${kind}` }, OUTCOMES[told.outcome] ?? told.outcome), " ",
-      time(told.started_at), " by ", said(told.by), counts.length ? ` · ${counts.join(", ")}` : ""),
+  const back =
+    done && !done.undone_by
+      ? make(
+          "button",
+          { type: "button", class: "link", onclick: undoing(entry.changeset, { refresh: callbacks.changed }) },
+          "Undo",
+          srOnly(` changeset ${entry.changeset}`),
+        )
+      : done
+        ? make("span", { class: "tag" }, "undone")
+        : null;
+  const kind = { done: "stored", failed: "error", died: "error" }[entry.outcome] ?? "";
+  return make("li", { class: "run", "data-id": String(entry.id) },
+    make("p", {}, make("strong", {}, CHORES[entry.chore] ?? entry.chore)),
+    make("p", { class: "dim" }, make("span", { class: `chip ${kind}` }, OUTCOMES[entry.outcome] ?? entry.outcome), " ",
+      time(entry.started_at), " by ", userText(entry.by), counts.length ? ` · ${counts.join(", ")}` : ""),
     ...remark(error ?? note ?? ""), back);
 }
 
 /** Return the details of a run, folded if long. */
 function remark(text) {
   if (!text) return [];
-  const shown = make("p", { class: "dim" }, said(text));
-  return [text.length <= BRIEF ? shown : make("details", {}, make("summary", {}, "Why"), shown)];
+  const element = make("p", { class: "dim" }, userText(text));
+  return [text.length <= BRIEF ? element : make("details", {}, make("summary", {}, "Why"), element)];
 }

@@ -48,7 +48,7 @@ export class Canvas {
   paint(dots, { of, classes }) {
     const style = getComputedStyle(document.documentElement);
     this.inks = {
-      dots: classes.map((each) => hue(each.hue)),
+      dots: classes.map((colour) => hue(colour.hue)),
       ground: hue("--surface"),
       line: hue("--text"),
       text: style.getPropertyValue("--text"),
@@ -111,13 +111,13 @@ export class Canvas {
     for (let down = -reach; down <= reach; down++) {
       for (let right = -reach; right <= reach; right++) {
         const apart = Math.hypot(right, down);
-        const whole = Math.min(1, Math.max(0, size + edge + 0.5 - apart));
-        if (whole <= 0.02) continue;
+        const coverage = Math.min(1, Math.max(0, size + edge + 0.5 - apart));
+        if (coverage <= 0.02) continue;
         const within = Math.min(1, Math.max(0, size + 0.5 - apart));
         dx.push(right);
         dy.push(down);
         rim.push(1 - within);
-        cover.push(Math.round(whole * 255 * { dim: 0.55, plain: within + (1 - within) * 0.7, ringed: 1 }[kind]));
+        cover.push(Math.round(coverage * 255 * { dim: 0.55, plain: within + (1 - within) * 0.7, ringed: 1 }[kind]));
       }
     }
     const edgeInk = kind === "ringed" ? this.inks.line : this.inks.ground;
@@ -135,10 +135,10 @@ export class Canvas {
     const ink = inks[kind];
     const isWhole = x >= reach && y >= reach && x < width - reach && y < height - reach;
     const middle = y * width + x;
-    for (let each = 0; each < ink.length; each++) {
-      if (!isWhole && outside(x + dx[each], width, y + dy[each], height)) continue;
-      const at = middle + dy[each] * width + dx[each];
-      words[at] = cover[each] === 255 ? ink[each] | OPAQUE : over(words[at], ink[each], cover[each]);
+    for (let pixel = 0; pixel < ink.length; pixel++) {
+      if (!isWhole && outside(x + dx[pixel], width, y + dy[pixel], height)) continue;
+      const at = middle + dy[pixel] * width + dx[pixel];
+      words[at] = cover[pixel] === 255 ? ink[pixel] | OPAQUE : over(words[at], ink[pixel], cover[pixel]);
     }
   }
 
@@ -155,7 +155,7 @@ export class Canvas {
       fields[3][at] += 1;
       for (let part = 0; part < 3; part++) fields[part][at] += ink[part];
     }
-    const [red, green, blue, many] = fields.map((each) => blurred(each, 5));
+    const [red, green, blue, many] = fields.map((field) => blurred(field, 5));
     const most = many.reduce((one, other) => Math.max(one, other), 0) || 1;
     const pen = this.glow.getContext("2d");
     const image = pen.createImageData(GRAIN, GRAIN);
@@ -183,7 +183,7 @@ export class Canvas {
 
   /** Place the names that fit, largest group first. Names out of sight take part, so that names do not flicker. */
   #name(dots, view) {
-    this.labels ??= dots.clusters.map((each) => [this.#write(first(each.name)), this.#write(each.name)]);
+    this.labels ??= dots.clusters.map((cluster) => [this.#write(first(cluster.name)), this.#write(cluster.name)]);
     this.names = [];
     const length = view.zoom < FEWER ? 0 : 1;
     for (const group of dots.bySize) {
@@ -196,7 +196,7 @@ export class Canvas {
       const left = inside(view.across(x) - wide / 2, view.width - wide);
       const spots = [-off, off, 0].map((step) => (
         { group, left, top: inside(view.down(y) + step - high / 2, view.height - high), wide, high }));
-      const free = spots.find((each) => !this.names.some((other) => overlap(each, other)));
+      const free = spots.find((spot) => !this.names.some((other) => overlap(spot, other)));
       if (!free) continue;
       this.names.push(free);
       this.pen.drawImage(image, free.left, free.top, wide, high);
@@ -274,9 +274,9 @@ function over(pixel, ink, cover) {
   if (below === 0) return (ink & 0xffffff) | (cover << 24);
   const alpha = cover + Math.round((below * (255 - cover)) / 255);
   const part = Math.round((cover * 256) / alpha);
-  const rest = 256 - part;
-  const outer = ((((pixel & 0xff00ff) * rest) >>> 8) & 0xff00ff) + ((((ink & 0xff00ff) * part) >>> 8) & 0xff00ff);
-  const inner = (((pixel >> 8) & 0xff) * rest + ((ink >> 8) & 0xff) * part) >> 8;
+  const remainder = 256 - part;
+  const outer = ((((pixel & 0xff00ff) * remainder) >>> 8) & 0xff00ff) + ((((ink & 0xff00ff) * part) >>> 8) & 0xff00ff);
+  const inner = (((pixel >> 8) & 0xff) * remainder + ((ink >> 8) & 0xff) * part) >> 8;
   return (alpha << 24) | (inner << 8) | (outer & 0xff00ff);
 }
 

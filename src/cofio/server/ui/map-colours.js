@@ -15,7 +15,7 @@ export const WAYS = { category: "Category", project: "Project", age: "Age" };
  */
 export function coloured(dots, way) {
   const { of, classes } = { category: byCategory, project: byProject, age: byAge }[way](dots);
-  for (const each of classes) each.count = 0;
+  for (const colour of classes) colour.count = 0;
   for (let place = 0; place < dots.count; place++) if (!dots.gone[place]) classes[of[place]].count++;
   return { of, classes };
 }
@@ -29,19 +29,19 @@ function byCategory(dots) {
 /** Give the most frequent values one colour each; the others share one. */
 function byProject(dots) {
   const counts = new Uint32Array(dots.projects.length);
-  for (const each of dots.project) counts[each]++;
+  for (const project of dots.project) counts[project]++;
   const order = [...counts.keys()].sort((one, other) => counts[other] - counts[one] || one - other);
   const first = order.length <= MOST + 1 ? order : order.slice(0, MOST);
-  const classes = first.map((each, place) => ({
-    key: dots.projects[each],
-    name: projectName(dots.projects[each]),
-    hue: dots.projects[each] === "" || place >= MOST ? "--hue-other" : `--hue-${place + 1}`,
+  const classes = first.map((project, place) => ({
+    key: dots.projects[project],
+    name: projectName(dots.projects[project]),
+    hue: dots.projects[project] === "" || place >= MOST ? "--hue-other" : `--hue-${place + 1}`,
   }));
-  const rest = order.length - first.length;
-  if (rest) classes.push({ key: "\u2026", name: `${rest} others`, hue: "--hue-other" });
+  const remaining = order.length - first.length;
+  if (remaining) classes.push({ key: "\u2026", name: `${remaining} others`, hue: "--hue-other" });
   const classOf = new Uint8Array(dots.projects.length).fill(classes.length - 1);
-  first.forEach((each, place) => (classOf[each] = place));
-  return { of: Uint8Array.from(dots.project, (each) => classOf[each]), classes };
+  first.forEach((project, place) => (classOf[project] = place));
+  return { of: Uint8Array.from(dots.project, (project) => classOf[project]), classes };
 }
 
 /** Return calendar periods, oldest first: the shortest ones with which most have their own colour. */
@@ -49,7 +49,7 @@ function byAge(dots) {
   const sorted = dots.at.slice().sort();
   const [oldest, newest] = [sorted[0], sorted[sorted.length - 1]];
   const most = sorted[Math.floor(sorted.length * FEW)];
-  const period = Object.values(PERIODS).find((each) => starts(each, most, newest).length <= MOST) ?? PERIODS.year;
+  const period = Object.values(PERIODS).find((value) => starts(value, most, newest).length <= MOST) ?? PERIODS.year;
   const from = starts(period, oldest, newest).slice(-MOST);
   const isCut = period.start(new Date(oldest)) < from[0];
   const classes = from.map((start, place) => ({
@@ -86,12 +86,12 @@ const PERIODS = {
 
 /** Return the starts of the periods between two times; at most one too many. */
 function starts(period, oldest, newest) {
-  const found = [];
-  for (let start = period.start(new Date(newest)); found.length <= MOST; start = period.start(new Date(start - DAY))) {
-    found.unshift(start);
+  const years = [];
+  for (let start = period.start(new Date(newest)); years.length <= MOST; start = period.start(new Date(start - DAY))) {
+    years.unshift(start);
     if (start <= oldest) break;
   }
-  return found;
+  return years;
 }
 
 /** Return the display name of a project: the last part of a path. */
@@ -102,9 +102,9 @@ export const projectName = (project) => (project === "" ? "No project" : called(
 /** Return the colour of a custom property as [red, green, blue]. */
 export function hue(name) {
   const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const digits = text.length === 4 ? [...text.slice(1)].map((each) => each + each).join("") : text.slice(1);
+  const digits = text.length === 4 ? [...text.slice(1)].map((digit) => digit + digit).join("") : text.slice(1);
   const value = parseInt(digits, 16);
   return [value >> 16, (value >> 8) & 255, value & 255];
 }
 
-export const mixed = (one, other, part) => one.map((each, place) => each + (other[place] - each) * part);
+export const mixed = (one, other, part) => one.map((channel, place) => channel + (other[place] - channel) * part);

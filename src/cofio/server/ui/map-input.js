@@ -9,8 +9,8 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
  * Listen on the canvas. `acts`: tap, point, leave, brush, brushed, walk, open, choose, letGo; `choosing()` returns
  * whether a plain drag selects.
  */
-export function hands(canvas, view, acts) {
-  const held = new Map(); // active pointers with their positions
+export function hands(canvas, view, callbacks) {
+  const focused = new Map(); // active pointers with their positions
   let drag = null; // current gesture: { from, path, kind }
 
   const at = (event) => {
@@ -21,29 +21,29 @@ export function hands(canvas, view, acts) {
   canvas.addEventListener("pointerdown", (event) => {
     if (event.pointerType === "mouse" && event.button !== 0) return;
     canvas.setPointerCapture(event.pointerId);
-    held.set(event.pointerId, at(event));
-    acts.leave();
-    if (held.size > 1) {
-      if (drag?.kind === "brush") acts.brush(null);
+    focused.set(event.pointerId, at(event));
+    callbacks.leave();
+    if (focused.size > 1) {
+      if (drag?.kind === "brush") callbacks.brush(null);
       drag = { kind: "pinch" };
       return;
     }
-    const kind = acts.choosing() || event.shiftKey ? "brush" : "pan";
+    const kind = callbacks.choosing() || event.shiftKey ? "brush" : "pan";
     drag = { kind, from: at(event), path: [at(event)], isBox: event.shiftKey, hasMoved: false };
   });
 
   canvas.addEventListener("pointermove", (event) => {
     const now = at(event);
-    if (!held.has(event.pointerId)) return event.pointerType === "mouse" && acts.point(...now);
-    const before = held.get(event.pointerId);
+    if (!focused.has(event.pointerId)) return event.pointerType === "mouse" && callbacks.point(...now);
+    const before = focused.get(event.pointerId);
     if (drag?.kind === "pinch") pinch(event.pointerId, before, now);
-    held.set(event.pointerId, now);
+    focused.set(event.pointerId, now);
     if (!drag?.from) return;
     drag.hasMoved ||= Math.hypot(now[0] - drag.from[0], now[1] - drag.from[1]) > SLIP;
     if (!drag.hasMoved) return;
     if (drag.kind === "pan") return move(now);
     drag.path.push(now);
-    acts.brush(outline());
+    callbacks.brush(outline());
   });
 
   /** Make up for the first pixels, which were ignored. */
@@ -51,11 +51,11 @@ export function hands(canvas, view, acts) {
     const last = drag.path[0];
     view.pan(now[0] - last[0], now[1] - last[1]);
     drag.path[0] = now;
-    acts.leave();
+    callbacks.leave();
   }
 
   function pinch(id, before, now) {
-    const [other] = [...held].filter(([each]) => each !== id).map(([, spot]) => spot);
+    const [other] = [...focused].filter(([pointer]) => pointer !== id).map(([, spot]) => spot);
     if (!other) return;
     const apart = (spot) => Math.max(1, Math.hypot(spot[0] - other[0], spot[1] - other[1]));
     view.nearer(apart(now) / apart(before), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
@@ -69,33 +69,33 @@ export function hands(canvas, view, acts) {
   }
 
   canvas.addEventListener("pointerup", (event) => {
-    if (!held.delete(event.pointerId)) return;
+    if (!focused.delete(event.pointerId)) return;
     const done = drag;
-    if (held.size === 0) drag = null;
-    else if (done?.kind === "pinch") return void (drag = rest());
+    if (focused.size === 0) drag = null;
+    else if (done?.kind === "pinch") return void (drag = settle());
     if (!done?.from) return;
     const isMore = event.ctrlKey || event.metaKey;
-    if (!done.hasMoved) return acts.tap(...at(event), isMore || event.shiftKey);
+    if (!done.hasMoved) return callbacks.tap(...at(event), isMore || event.shiftKey);
     if (done.kind !== "brush") return;
     drag = done;
-    const chosen = outline();
+    const selection = outline();
     drag = null;
-    acts.brushed(chosen, isMore);
+    callbacks.brushed(selection, isMore);
   });
 
   /** Continue with the remaining finger: it moves the map, and is not a tap. */
-  function rest() {
-    const [spot] = held.values();
+  function settle() {
+    const [spot] = focused.values();
     return { kind: "pan", from: spot, path: [spot], isBox: false, hasMoved: true };
   }
 
   canvas.addEventListener("pointercancel", (event) => {
-    held.delete(event.pointerId);
+    focused.delete(event.pointerId);
     drag = null;
-    acts.brush(null);
+    callbacks.brush(null);
   });
-  canvas.addEventListener("pointerleave", () => held.size === 0 && acts.leave());
-  canvas.addEventListener("dblclick", (event) => !acts.choosing() && view.flyNearer(2, ...at(event)));
+  canvas.addEventListener("pointerleave", () => focused.size === 0 && callbacks.leave());
+  canvas.addEventListener("dblclick", (event) => !callbacks.choosing() && view.flyNearer(2, ...at(event)));
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     const pixels = event.deltaY * [1, 16, 400][event.deltaMode];
@@ -111,14 +111,14 @@ export function hands(canvas, view, acts) {
 
   function keyed(event) {
     const { key } = event;
-    if (Object.hasOwn(ARROWS, key) && event.shiftKey) acts.walk(...ARROWS[key]);
-    else if (Object.hasOwn(ARROWS, key)) view.pan(...ARROWS[key].map((each) => -each * STEP));
+    if (Object.hasOwn(ARROWS, key) && event.shiftKey) callbacks.walk(...ARROWS[key]);
+    else if (Object.hasOwn(ARROWS, key)) view.pan(...ARROWS[key].map((step) => -step * STEP));
     else if (key === "+" || key === "=") view.flyNearer(1.5);
     else if (key === "-" || key === "−" || key === "_") view.flyNearer(1 / 1.5);
     else if (key === "0") view.fit();
-    else if (key === "Enter") acts.open();
-    else if (key === " ") acts.choose();
-    else if (key === "Escape") acts.letGo();
+    else if (key === "Enter") callbacks.open();
+    else if (key === " ") callbacks.choose();
+    else if (key === "Escape") callbacks.letGo();
     else return false;
     return true;
   }

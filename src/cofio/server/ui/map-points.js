@@ -9,21 +9,21 @@ export class Dots {
   constructor({ total, side, categories, projects, clusters, points }) {
     const count = points.id.length;
     Object.assign(this, { count, total, side, categories, projects });
-    this.clusters = clusters.map(({ words, x, y }) => ({ name: named(words), x, y, shown: 0 }));
+    this.clusters = clusters.map(({ words, x, y }) => ({ name: clusterName(words), x, y, shown: 0 }));
     this.id = Float64Array.from(points.id);
     this.x = Float32Array.from(points.x);
     this.y = Float32Array.from(points.y);
     this.cluster = Int32Array.from(points.cluster);
     this.category = Uint16Array.from(points.category);
     this.project = Uint16Array.from(points.project);
-    this.at = Float64Array.from(points.created_at, (each) => Date.parse(each));
+    this.at = Float64Array.from(points.created_at, (date) => Date.parse(date));
     this.created = points.created_at;
-    this.text = points.text.map((each) => (each.length < CUT ? each : `${each}…`));
+    this.text = points.text.map((text) => (text.length < CUT ? text : `${text}…`));
     this.gone = new Uint8Array(count); // archived since the map was loaded
     this.shown = new Uint8Array(count).fill(1);
     this.place = new Map(points.id.map((id, place) => [id, place]));
     this.bySize = [...clusters.keys()].sort((one, other) => clusters[other].count - clusters[one].count);
-    for (const [number, each] of this.clusters.entries()) each.high = this.#height(number, each.y);
+    for (const [number, cluster] of this.clusters.entries()) cluster.high = this.#height(number, cluster.y);
     this.newest = points.id.reduce((most, id) => Math.max(most, id), 0);
     this.#file();
   }
@@ -57,13 +57,13 @@ export class Dots {
 
   /** Return the nearest visible point within reach, where x is scaled by `wide`; -1 if none. */
   nearest(x, y, reach, wide = 1) {
-    let found = -1;
+    let best = -1;
     let least = reach * reach;
     for (const place of this.#around(x, y, reach / Math.min(wide, 1))) {
       const apart = ((this.x[place] - x) * wide) ** 2 + (this.y[place] - y) ** 2;
-      if (this.shown[place] && apart <= least) [found, least] = [place, apart];
+      if (this.shown[place] && apart <= least) [best, least] = [place, apart];
     }
-    return found;
+    return best;
   }
 
   /** Return the nearest neighbours of a point, nearest first. */
@@ -88,7 +88,7 @@ export class Dots {
 
   /** Return the visible point reached from another in a direction; -1 if none. */
   towards(place, right, down) {
-    let found = -1;
+    let best = -1;
     let least = Infinity;
     for (let other = 0; other < this.count; other++) {
       if (!this.shown[other] || other === place) continue;
@@ -96,9 +96,9 @@ export class Dots {
       const ahead = dx * right + dy * down;
       const aside = Math.abs(dx * down) + Math.abs(dy * right);
       if (ahead <= 0 || aside > ahead) continue;
-      if (ahead + 2 * aside < least) [found, least] = [other, ahead + 2 * aside];
+      if (ahead + 2 * aside < least) [best, least] = [other, ahead + 2 * aside];
     }
-    return found;
+    return best;
   }
 
   /** Return the visible points within an outline: [[x, y], …]. */
@@ -113,29 +113,29 @@ export class Dots {
 
   /** Return the visible points that satisfy a condition. */
   those(holds) {
-    const found = [];
-    for (let place = 0; place < this.count; place++) if (this.shown[place] && holds(place)) found.push(place);
-    return found;
+    const indexes = [];
+    for (let place = 0; place < this.count; place++) if (this.shown[place] && holds(place)) indexes.push(place);
+    return indexes;
   }
 
   /** Return the bounding box of points: [left, top, right, bottom]. */
   box(places = null) {
-    const of = (column) => extent(places ? places.map((each) => column[each]) : column);
+    const of = (column) => extent(places ? places.map((place) => column[place]) : column);
     const [[left, right], [top, bottom]] = [of(this.x), of(this.y)];
     return [left, top, right, bottom];
   }
 }
 
 /** Return the name of a group: its words, without characters that change the text direction. */
-function named(words) {
-  return words.map((each) => each.replace(/[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g, "")).join(" · ") || "no words";
+function clusterName(words) {
+  return words.map((word) => word.replace(/[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g, "")).join(" · ") || "no words";
 }
 
 function extent(values) {
   let [least, most] = [Infinity, -Infinity];
-  for (const each of values) {
-    if (each < least) least = each;
-    if (each > most) most = each;
+  for (const value of values) {
+    if (value < least) least = value;
+    if (value > most) most = value;
   }
   return [least, most];
 }

@@ -1,6 +1,6 @@
 /** Controls of the map: filters, legend, and buttons. */
 
-import { fill, make, newId, plainNumber, said, settled } from "./dom.js";
+import { fill, make, newId, plainNumber, userText, debounce } from "./dom.js";
 import { WAYS } from "./map-colours.js";
 import { CATEGORIES, capital } from "./memory-labels.js";
 
@@ -19,37 +19,37 @@ export function swatch(hue) {
 function refill(box, ...inside) {
   const focused = box.contains(document.activeElement) ? document.activeElement.dataset.does : "";
   fill(box, ...inside);
-  if (focused) [...box.querySelectorAll("[data-does]")].find((each) => each.dataset.does === focused)?.focus();
+  if (focused) [...box.querySelectorAll("[data-does]")].find((element) => element.dataset.does === focused)?.focus();
 }
 
 /** Fields above the map. `seen` is their state, `projects` are [project, name]; `acts`: search, colour, narrow. */
-export function drawTools(box, seen, projects, acts) {
-  const categories = CATEGORIES.map((each) => [each, capital(each)]);
+export function drawTools(box, state, projects, callbacks) {
+  const categories = CATEGORIES.map((category) => [category, capital(category)]);
   const sorted = [...projects].sort(([, one], [, other]) => one.localeCompare(other));
   refill(box, make("form", { class: "narrow", role: "search", onsubmit: (event) => event.preventDefault() },
-    searching(seen, acts), ways(seen, acts),
-    narrowing(seen, "project", "Project", [["", "All projects"], [NONE, "No project"], ...sorted], acts),
-    narrowing(seen, "category", "Category", [["", "All categories"], ...categories], acts)));
+    searching(state, callbacks), ways(state, callbacks),
+    narrowing(state, "project", "Project", [["", "All projects"], [NONE, "No project"], ...sorted], callbacks),
+    narrowing(state, "category", "Category", [["", "All categories"], ...categories], callbacks)));
 }
 
-function searching(seen, acts) {
+function searching(state, callbacks) {
   const id = newId("find");
   const about = { id, name: "find", type: "search", autocomplete: "off", placeholder: "What answers lights up" };
   const input = make("input", { ...about, "data-does": "find" });
-  input.value = seen.find;
-  const ask = settled(() => acts.search(), 250);
+  input.value = state.find;
+  const ask = debounce(() => callbacks.search(), 250);
   input.addEventListener("input", () => {
-    seen.find = input.value;
+    state.find = input.value;
     ask();
   });
   return make("div", { class: "field find" }, make("label", { for: id }, "Find"), input);
 }
 
-function ways(seen, acts) {
+function ways(state, callbacks) {
   const choice = ([way, name]) => {
     const about = { type: "radio", name: "way", value: way, "data-does": way };
-    const input = make("input", { ...about, onchange: () => acts.colour(way) });
-    input.checked = seen.way === way;
+    const input = make("input", { ...about, onchange: () => callbacks.colour(way) });
+    input.checked = state.way === way;
     return make("label", {}, input, make("span", {}, name));
   };
   return make("fieldset", { class: "ways" }, make("legend", {}, "Colour by"),
@@ -57,26 +57,26 @@ function ways(seen, acts) {
 }
 
 /** Return a select field that filters the map. */
-function narrowing(seen, name, label, choices, acts) {
+function narrowing(state, name, label, choices, callbacks) {
   const id = newId(name);
-  const isKnown = !seen[name] || choices.some(([value]) => value === seen[name]);
-  const all = isKnown ? choices : [...choices, [seen[name], seen[name]]];
+  const isKnown = !state[name] || choices.some(([value]) => value === state[name]);
+  const all = isKnown ? choices : [...choices, [state[name], state[name]]];
   const options = all.map(([value, text]) => make("option", { value }, text));
   const select = make("select", { id, name, "data-does": name }, ...options);
-  select.value = seen[name];
-  select.addEventListener("change", () => acts.narrow(name, select.value));
+  select.value = state[name];
+  select.addEventListener("change", () => callbacks.narrow(name, select.value));
   return make("div", { class: `field ${name}` }, make("label", { for: id }, label), select);
 }
 
 /** Return the legend. Each class can be hidden, or shown alone: `hide(keys)` is called with the hidden ones. */
 export function drawLegend(box, classes, hidden, hide) {
-  const others = (key) => classes.map((each) => each.key).filter((each) => each !== key);
-  const toggle = (key) => hide(hidden.has(key) ? [...hidden].filter((each) => each !== key) : [...hidden, key]);
+  const others = (key) => classes.map((other) => other.key).filter((other) => other !== key);
+  const toggle = (key) => hide(hidden.has(key) ? [...hidden].filter((other) => other !== key) : [...hidden, key]);
   const entry = ({ key, name, hue, count }) => make("div", { class: "entry" },
     make("button", {
       type: "button", class: "class", title: key, "aria-pressed": String(!hidden.has(key)),
       "data-does": `toggle ${key}`, onclick: () => toggle(key),
-    }, swatch(hue), said(name), make("span", { class: "count" }, plainNumber(count))),
+    }, swatch(hue), userText(name), make("span", { class: "count" }, plainNumber(count))),
     make("button", {
       type: "button", class: "only", "aria-label": `Only ${name}`,
       "data-does": `only ${key}`, onclick: () => hide(others(key)),

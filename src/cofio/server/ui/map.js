@@ -6,8 +6,8 @@
  */
 
 import { get, post } from "./api.js";
-import { button, counted, fill, find, make, plainNumber, said, settled } from "./dom.js";
-import { complain, doing, enter, tell, trouble, undoing } from "./app-shell.js";
+import { button, formatCount, fill, find, make, plainNumber, userText, debounce } from "./dom.js";
+import { showError, doing, enter, notify, trouble, undoing } from "./app-shell.js";
 import { listen } from "./events.js";
 import { Canvas } from "./map-canvas.js";
 import { WAYS, coloured, projectName } from "./map-colours.js";
@@ -25,18 +25,18 @@ const DARK = matchMedia("(prefers-color-scheme: dark)");
 const WHEN = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium" });
 
 /** State of the view, as in the address. */
-const seen = { way: "category", project: "", category: "", find: "", hidden: new Set(), open: 0, at: null };
+const state = { way: "category", project: "", category: "", find: "", hidden: new Set(), open: 0, at: null };
 
 let dots = null; // the points; null until loaded
 let colours = { of: new Uint8Array(), classes: [] };
 let chosen = null; // 1 for each existing point; null if unused
 let picked = { title: "", places: [] }; // selected points
-let found = null; // search hits: { places, lit }
+let searchHits = null; // search hits: { places, lit }
 let pointed = -1; // point under the pointer or the keyboard cursor
 let brush = null; // outline being drawn
 let isChoosing = false; // whether a drag selects
 let stood = ""; // address last read or written
-let known = 0; // number of memories, with and without vectors
+let memoryCount = 0; // number of memories, with and without vectors
 let projects = new Map(); // every project with its display name
 let latest = 0; // the last requested map: replies for earlier ones are dropped
 let asking = 0; // the last search, likewise
@@ -45,7 +45,7 @@ let deafen = () => {};
 
 const view = new View(redraw);
 const canvas = new Canvas(find("dots"), find("glow"));
-const keepPlace = settled(() => write(), 250);
+const keepPlace = debounce(() => write(), 250);
 
 enter({ show, empty });
 
@@ -66,10 +66,10 @@ async function show() {
 
 /** Load every project for the filter. */
 async function nameProjects() {
-  const mine = deafen;
-  const told = await get("projects", { limit: 1_000 }).catch(() => ({ projects: [] }));
-  if (mine !== deafen) return; // the page was left
-  projects = new Map(told.projects.filter(({ name }) => name).map(({ name }) => [name, projectName(name)]));
+  const request = deafen;
+  const reply = await get("projects", { limit: 1_000 }).catch(() => ({ projects: [] }));
+  if (request !== deafen) return; // the page was left
+  projects = new Map(reply.projects.filter(({ name }) => name).map(({ name }) => [name, projectName(name)]));
   showTools();
 }
 
@@ -78,10 +78,10 @@ function empty() {
   asking++;
   deafen();
   deafen = () => {};
-  [dots, chosen, found, pointed, projects] = [null, null, null, -1, new Map()];
+  [dots, chosen, searchHits, pointed, projects] = [null, null, null, -1, new Map()];
   picked = { title: "", places: [] };
   canvas.clear();
-  for (const each of ["tools", "legend", "panel", "tip", "what", "news", "nothing", "told"]) fill(find(each));
+  for (const name of ["tools", "legend", "panel", "tip", "what", "news", "nothing", "status"]) fill(find(name));
 }
 
 hands(find("dots"), view, {
@@ -99,11 +99,11 @@ new ResizeObserver(() => dots && resize()).observe(find("stage"));
 DARK.addEventListener("change", () => dots && (canvas.paint(dots, colours), redraw()));
 
 /** Callbacks for the panel. */
-const acts = {
+const callbacks = {
   group: (number) => visit(dots.those((place) => dots.cluster[place] === number), dots.clusters[number].name),
   loose: (places) => choose(places, "In no group"),
   chooseAll: (places) => visit(places, ""),
-  behind: () => (found ? "Answers" : chosen ? "Chosen" : "Groups"),
+  behind: () => (searchHits ? "Answers" : chosen ? "Chosen" : "Groups"),
   point: (place) => ((pointed = place), redraw()),
   leave, letGo, open, shut, bulk,
 };
@@ -115,16 +115,16 @@ function read() {
   const ours = /^(?:#\/(\w*)\??(.*))?$/s.exec(location.hash);
   stood = location.hash;
   if (!ours) return false;
-  const [, way = "", rest = ""] = ours;
-  const given = new URLSearchParams(rest);
-  const at = (given.get("at") ?? "").split(",").map(Number);
-  Object.assign(seen, {
+  const [, way = "", search = ""] = ours;
+  const parameters = new URLSearchParams(search);
+  const at = (parameters.get("at") ?? "").split(",").map(Number);
+  Object.assign(state, {
     way: Object.hasOwn(WAYS, way) ? way : "category",
-    project: given.get("project") ?? "",
-    category: given.get("category") ?? "",
-    find: given.get("find") ?? "",
-    hidden: new Set(given.getAll("hide")),
-    open: Number(given.get("open")) || 0,
+    project: parameters.get("project") ?? "",
+    category: parameters.get("category") ?? "",
+    find: parameters.get("find") ?? "",
+    hidden: new Set(parameters.getAll("hide")),
+    open: Number(parameters.get("open")) || 0,
     at: at.length === 3 && at.every(Number.isFinite) && at[2] > 0 ? at : null,
   });
   return true;
@@ -136,26 +136,26 @@ function read() {
  */
 function write(isStep = false) {
   if (!dots || (!isStep && location.hash !== stood)) return;
-  const told = new URLSearchParams();
+  const parameters = new URLSearchParams();
   if (dots.count && !view.isWhole) {
-    told.set("at", [Math.round(view.x), Math.round(view.y), Number(view.zoom.toPrecision(4))].join());
+    parameters.set("at", [Math.round(view.x), Math.round(view.y), Number(view.zoom.toPrecision(4))].join());
   }
-  for (const name of ["project", "category", "find", "open"]) if (seen[name]) told.set(name, seen[name]);
-  for (const each of seen.hidden) told.append("hide", each);
-  const rest = String(told) ? `?${String(told).replaceAll("%2C", ",")}` : "";
-  history[isStep ? "pushState" : "replaceState"](null, "", `#/${seen.way}${rest}`);
+  for (const name of ["project", "category", "find", "open"]) if (state[name]) parameters.set(name, state[name]);
+  for (const key of state.hidden) parameters.append("hide", key);
+  const suffix = String(parameters) ? `?${String(parameters).replaceAll("%2C", ",")}` : "";
+  history[isStep ? "pushState" : "replaceState"](null, "", `#/${state.way}${suffix}`);
   stood = location.hash;
 }
 
 async function arrive() {
-  const { project, category, find: before } = seen;
+  const { project, category, find: before } = state;
   if (!read()) return;
   showTools();
-  if (!dots?.count || seen.project !== project || seen.category !== category) return load();
+  if (!dots?.count || state.project !== project || state.category !== category) return load();
   recolour();
-  if (seen.at) goTo(seen.at);
+  if (state.at) goTo(state.at);
   else view.fit();
-  if (seen.find !== before) return search();
+  if (state.find !== before) return search();
   drawPanel();
 }
 
@@ -167,44 +167,44 @@ function goTo([x, y, zoom]) {
 
 /** Load the map and draw it. */
 async function load() {
-  const mine = ++latest;
+  const request = ++latest;
   veil("Drawing the map …");
   try {
-    const [told, listed] = await Promise.all([get(asked("map")), get(asked("memories"), { limit: 1 })]);
-    if (mine !== latest) return;
-    known = listed.total;
-    dots = new Dots(told);
+    const [points, listing] = await Promise.all([get(address("map")), get(address("memories"), { limit: 1 })]);
+    if (request !== latest) return;
+    memoryCount = listing.total;
+    dots = new Dots(points);
     fill(find("news"));
     veil("");
     await arranged();
   } catch (error) {
-    if (mine === latest) blank(trouble(error));
+    if (request === latest) blank(trouble(error));
   } finally {
-    if (mine === latest) veil("");
+    if (request === latest) veil("");
   }
 }
 
 /** Return a path with the map's filters. Memories without a project are requested by an empty one. */
-function asked(where) {
+function address(where) {
   const query = new URLSearchParams();
-  if (seen.project) query.set("project", seen.project === NONE ? "" : seen.project);
-  if (seen.category) query.set("category", seen.category);
+  if (state.project) query.set("project", state.project === NONE ? "" : state.project);
+  if (state.category) query.set("category", state.category);
   return `${where}?${query}`;
 }
 
 async function arranged() {
   Object.assign(picked, { title: "", places: [] });
-  [chosen, found, pointed] = [null, null, -1];
+  [chosen, searchHits, pointed] = [null, null, -1];
   showTools();
   describe();
-  if (!dots.count) return blank(await emptiness());
+  if (!dots.count) return blank(await emptyState());
   fill(find("nothing"));
   find("atlas").hidden = false;
   recolour();
   resize();
-  if (seen.at) goTo(seen.at);
+  if (state.at) goTo(state.at);
   else goTo([(view.box[0] + view.box[2]) / 2, (view.box[1] + view.box[3]) / 2, 1]);
-  if (seen.find) await search();
+  if (state.find) await search();
   else drawPanel();
 }
 
@@ -215,12 +215,12 @@ function blank(why) {
 }
 
 /** Show what to do if the map is empty. */
-async function emptiness() {
-  if (seen.project || seen.category) {
+async function emptyState() {
+  if (state.project || state.category) {
     return make("div", { class: "empty" },
       make("p", {}, "No memory on the map matches the filters."), button("Show all", all));
   }
-  if (known) {
+  if (memoryCount) {
     return make("div", { class: "empty" }, make("p", { class: "lead" }, "The memories have no vectors yet"),
       make("p", {}, "The map needs vectors. Compute them while the service is stopped:"),
       make("code", {}, "cofio reembed --missing"));
@@ -232,7 +232,7 @@ async function emptiness() {
 }
 
 function all() {
-  Object.assign(seen, { project: "", category: "", at: null });
+  Object.assign(state, { project: "", category: "", at: null });
   write(true);
   return load();
 }
@@ -242,12 +242,12 @@ function describe() {
   const groups = dots.clusters.length;
   const count = dots.total > dots.count
     ? `the newest ${plainNumber(dots.count)} of ${many(dots.total)}` : many(dots.count);
-  const rest = known > dots.total ? `; ${plainNumber(known - dots.total)} more have no vector yet` : "";
-  const text = `${count}, ${counted(groups, "group")}${rest}`;
+  const missing = memoryCount > dots.total ? `; ${plainNumber(memoryCount - dots.total)} more have no vector yet` : "";
+  const text = `${count}, ${formatCount(groups, "group")}${missing}`;
   fill(find("what"), dots.count ? `${text.charAt(0).toUpperCase()}${text.slice(1)}` : "");
   find("dots").setAttribute("aria-label", `Map of memories: ${text}`);
   find("dots").dataset.points = dots.count;
-  fill(find("told"), text);
+  fill(find("status"), text);
 }
 
 function veil(text) {
@@ -269,8 +269,8 @@ function redraw() {
 }
 
 function draw() {
-  const marked = [pointed, dots.place.get(seen.open) ?? -1].filter((place) => place >= 0 && dots.shown[place]);
-  canvas.draw({ dots, view, of: colours.of, lit: found?.lit ?? null, chosen, marked, brush });
+  const marked = [pointed, dots.place.get(state.open) ?? -1].filter((place) => place >= 0 && dots.shown[place]);
+  canvas.draw({ dots, view, of: colours.of, lit: searchHits?.lit ?? null, chosen, marked, brush });
   find("dots").dataset.view = [view.x, view.y, view.scale, view.wide].join();
   placeTip();
   keepPlace();
@@ -286,31 +286,31 @@ function resize() {
 
 /** Recompute the classes, and which of them are hidden. */
 function recolour() {
-  colours = coloured(dots, seen.way);
-  const isHidden = colours.classes.map((each) => seen.hidden.has(each.key));
-  for (const each of dots.clusters) each.shown = 0;
+  colours = coloured(dots, state.way);
+  const isHidden = colours.classes.map((colour) => state.hidden.has(colour.key));
+  for (const cluster of dots.clusters) cluster.shown = 0;
   for (let place = 0; place < dots.count; place++) {
     dots.shown[place] = dots.gone[place] || isHidden[colours.of[place]] ? 0 : 1;
     if (dots.shown[place] && dots.cluster[place] >= 0) dots.clusters[dots.cluster[place]].shown++;
   }
   canvas.paint(dots, colours);
-  drawLegend(find("legend"), colours.classes, seen.hidden, hide);
+  drawLegend(find("legend"), colours.classes, state.hidden, hide);
   redraw();
 }
 
 // ── what narrows and colours it ────────────────────────────────────────────────────────────────────────────────────
 
 function showTools() {
-  drawTools(find("tools"), seen, projects, {
+  drawTools(find("tools"), state, projects, {
     search,
     colour: (way) => {
-      Object.assign(seen, { way, hidden: new Set() });
+      Object.assign(state, { way, hidden: new Set() });
       if (dots?.count) recolour();
       drawPanel();
       write();
     },
     narrow: (name, value) => {
-      Object.assign(seen, { [name]: value, hidden: new Set(), open: 0, at: null });
+      Object.assign(state, { [name]: value, hidden: new Set(), open: 0, at: null });
       write(true);
       load();
     },
@@ -318,12 +318,12 @@ function showTools() {
 }
 
 function hide(keys) {
-  seen.hidden = new Set(keys);
+  state.hidden = new Set(keys);
   recolour();
   if (chosen) choose(picked.places.filter((place) => dots.shown[place]), picked.title);
   else drawPanel();
   write();
-  fill(find("told"), `${many(dots.those(() => true).length)} shown`);
+  fill(find("status"), `${many(dots.those(() => true).length)} shown`);
 }
 
 // ── pointing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -359,9 +359,9 @@ function drawTip() {
   if (pointed < 0) return fill(tip);
   const project = dots.projects[dots.project[pointed]];
   const { hue } = colours.classes[colours.of[pointed]];
-  fill(tip, make("p", { class: "says" }, said(dots.text[pointed])),
+  fill(tip, make("p", { class: "says" }, userText(dots.text[pointed])),
     make("p", { class: "dim" }, swatch(hue), dots.categories[dots.category[pointed]],
-      project ? [" · ", said(projectName(project))] : null,
+      project ? [" · ", userText(projectName(project))] : null,
       " · ", make("time", { datetime: dots.created[pointed] }, WHEN.format(dots.at[pointed]))));
   placeTip();
 }
@@ -385,7 +385,7 @@ function walk(right, down) {
   view.reach(dots.x[next], dots.y[next]);
   drawTip();
   redraw();
-  fill(find("told"), said(dots.text[next]), ` · ${WHEN.format(dots.at[next])}`);
+  fill(find("status"), userText(dots.text[next]), ` · ${WHEN.format(dots.at[next])}`);
 }
 
 function tap(across, down, isMore) {
@@ -394,8 +394,8 @@ function tap(across, down, isMore) {
   const group = canvas.nameAt(across, down);
   if (place >= 0 && isMore) return choose([place], "", true);
   if (place >= 0) return open(place);
-  if (group >= 0) return acts.group(group);
-  if (seen.open) return shut();
+  if (group >= 0) return callbacks.group(group);
+  if (state.open) return shut();
 }
 
 // ── choosing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -406,11 +406,11 @@ function choose(places, title = "", isMore = false) {
   picked = { title: isMore ? "" : title, places: all };
   chosen = all.length ? new Uint8Array(dots.count) : null;
   for (const place of all) chosen[place] = 1;
-  if (seen.open) Object.assign(seen, { open: 0 });
+  if (state.open) Object.assign(state, { open: 0 });
   drawPanel();
   redraw();
   write();
-  fill(find("told"), `${many(all.length)} chosen`);
+  fill(find("status"), `${many(all.length)} chosen`);
 }
 
 /** Select these points and zoom to them. */
@@ -430,9 +430,9 @@ function roomy([left, top, right, bottom]) {
 /** Close the open memory, else clear the selection or search. */
 function letGo() {
   if (pointed >= 0) leave();
-  if (seen.open) return shut();
-  Object.assign(seen, { find: "" });
-  [chosen, found, picked] = [null, null, { title: "", places: [] }];
+  if (state.open) return shut();
+  Object.assign(state, { find: "" });
+  [chosen, searchHits, picked] = [null, null, { title: "", places: [] }];
   const field = find("tools").querySelector("[name=find]");
   if (field) field.value = "";
   write();
@@ -442,34 +442,34 @@ function letGo() {
 
 /** Pin or archive; archived points disappear, the others stay in place. */
 async function bulk(action, places) {
-  const drawn = dots;
-  const ids = places.map((place) => drawn.id[place]);
+  const current = dots;
+  const ids = places.map((place) => current.id[place]);
   const done = await post("memories/bulk", { ids, action });
   let isDone = false;
   const turn = () => {
     isDone = !isDone;
-    if (action === "archive") vanish(drawn, places, isDone);
-    else if (seen.open) drawPanel();
+    if (action === "archive") vanish(current, places, isDone);
+    else if (state.open) drawPanel();
   };
   turn();
-  tell(`${DONE[action]}: ${many(ids.length)}.`, done.id ? undoing(done.id, { refresh: turn }) : null);
+  notify(`${DONE[action]}: ${many(ids.length)}.`, done.id ? undoing(done.id, { refresh: turn }) : null);
 }
 
-function vanish(drawn, places, isGone) {
-  if (drawn !== dots) return; // the map was redrawn since
+function vanish(current, places, isGone) {
+  if (current !== dots) return; // the map was redrawn since
   for (const place of places) dots.gone[place] = isGone ? 1 : 0;
-  known += isGone ? -places.length : places.length;
+  memoryCount += isGone ? -places.length : places.length;
   recolour();
   describeLess();
-  if (isGone) Object.assign(seen, { open: 0 });
+  if (isGone) Object.assign(state, { open: 0 });
   choose(isGone ? picked.places.filter((place) => !dots.gone[place]) : places, isGone ? picked.title : "");
   if (!find("panel").contains(document.activeElement)) find("panel-title").focus({ preventScroll: true });
 }
 
 function describeLess() {
-  const gone = dots.gone.reduce((sum, each) => sum + each, 0);
+  const goneCount = dots.gone.reduce((sum, count) => sum + count, 0);
   const before = [dots.count, dots.total];
-  [dots.count, dots.total] = before.map((each) => each - gone);
+  [dots.count, dots.total] = before.map((count) => count - goneCount);
   describe();
   [dots.count, dots.total] = before;
 }
@@ -480,26 +480,26 @@ function describeLess() {
 function drawPanel() {
   if (!dots?.count) return;
   const panel = find("panel");
-  const held = panel.contains(document.activeElement) ? document.activeElement.dataset : null;
+  const focused = panel.contains(document.activeElement) ? document.activeElement.dataset : null;
   fillPanel();
-  if (!held || panel.contains(document.activeElement)) return;
-  const name = ["group", "id"].find((each) => held[each] !== undefined);
-  const same = name && panel.querySelector(`[data-${name}="${held[name]}"]`);
+  if (!focused || panel.contains(document.activeElement)) return;
+  const name = ["group", "id"].find((name) => focused[name] !== undefined);
+  const same = name && panel.querySelector(`[data-${name}="${focused[name]}"]`);
   (same ?? find("panel-title")).focus({ preventScroll: true });
 }
 
 /** Return the open memory, else the selection, else the hits, else the groups. */
 function fillPanel() {
-  if (seen.open) return showMemory(seen.open, dots, colours, acts);
+  if (state.open) return showMemory(state.open, dots, colours, callbacks);
   const { places, title } = picked;
-  if (chosen) return showChosen(title || `${many(places.length)} chosen`, places, dots, colours, acts);
-  if (found) return showFound(answers(), found.places, dots, colours, acts);
-  showGroups(dots, colours, acts);
+  if (chosen) return showChosen(title || `${many(places.length)} chosen`, places, dots, colours, callbacks);
+  if (searchHits) return showFound(answers(), searchHits.places, dots, colours, callbacks);
+  showGroups(dots, colours, callbacks);
 }
 
 function open(place, isFar = false) {
-  if (seen.open === dots.id[place] && !isFar) return;
-  seen.open = dots.id[place];
+  if (state.open === dots.id[place] && !isFar) return;
+  state.open = dots.id[place];
   pointed = place;
   if (isFar) view.reach(dots.x[place], dots.y[place]);
   write(true);
@@ -509,8 +509,8 @@ function open(place, isFar = false) {
 }
 
 function shut() {
-  const id = seen.open;
-  seen.open = 0;
+  const id = state.open;
+  state.open = 0;
   write(true);
   drawPanel();
   redraw();
@@ -520,21 +520,21 @@ function shut() {
 // ── searching ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 async function search() {
-  const mine = ++asking;
+  const request = ++asking;
   write();
-  if (!seen.find.trim()) {
-    found = null;
+  if (!state.find.trim()) {
+    searchHits = null;
     drawPanel();
     return redraw();
   }
   try {
-    const query = { query: seen.find.trim(), k: ANSWERS, log: false };
-    if (seen.project) query.project = seen.project === NONE ? "" : seen.project;
-    if (seen.category) query.category = seen.category;
+    const query = { query: state.find.trim(), k: ANSWERS, log: false };
+    if (state.project) query.project = state.project === NONE ? "" : state.project;
+    if (state.category) query.category = state.category;
     const { results } = await post("search", query);
-    if (mine === asking && dots) light(results.map((each) => each.id).filter((id) => dots.place.has(id)));
+    if (request === asking && dots) light(results.map((result) => result.id).filter((id) => dots.place.has(id)));
   } catch (error) {
-    if (mine === asking) complain(error);
+    if (request === asking) showError(error);
   }
 }
 
@@ -542,18 +542,18 @@ function light(ids) {
   const places = ids.map((id) => dots.place.get(id));
   const lit = new Uint8Array(dots.count);
   for (const place of places) lit[place] = 1;
-  found = { places, lit };
+  searchHits = { places, lit };
   [chosen, picked] = [null, { title: "", places: [] }];
-  if (seen.open) seen.open = 0;
+  if (state.open) state.open = 0;
   drawPanel();
   redraw();
-  fill(find("told"), answers());
-  const unseen = places.filter((place) => !view.shows(dots.x[place], dots.y[place]));
-  if (2 * unseen.length > places.length) view.fit(roomy(dots.box(places)));
+  fill(find("status"), answers());
+  const outsideView = places.filter((place) => !view.shows(dots.x[place], dots.y[place]));
+  if (2 * outsideView.length > places.length) view.fit(roomy(dots.box(places)));
 }
 
 function answers() {
-  return found.places.length ? counted(found.places.length, "answer") : "Nothing on the map matches";
+  return searchHits.places.length ? formatCount(searchHits.places.length, "answer") : "Nothing on the map matches";
 }
 
 // ── what moves meanwhile ───────────────────────────────────────────────────────────────────────────────────────────
@@ -561,16 +561,16 @@ function answers() {
 /** Announce new memories; the map stays unchanged until requested. */
 async function look() {
   if (!dots) return;
-  const drawn = dots;
-  const told = await get(asked("memories"), { limit: LOOKED }).catch(() => null);
-  if (drawn !== dots || !told) return;
-  const { memories, total } = told;
-  const fresh = memories.filter((each) => each.id > dots.newest).length;
-  if (!fresh && total === known) return void fill(find("news"));
+  const current = dots;
+  const reply = await get(address("memories"), { limit: LOOKED }).catch(() => null);
+  if (current !== dots || !reply) return;
+  const { memories, total } = reply;
+  const fresh = memories.filter((memory) => memory.id > dots.newest).length;
+  if (!fresh && total === memoryCount) return void fill(find("news"));
   const text = fresh ? `${fresh === LOOKED ? `${LOOKED} or more` : fresh} new` : "The memories have changed";
-  const anew = doing(async () => {
+  const redrawMap = doing(async () => {
     await load();
     find("dots").focus({ preventScroll: true });
   });
-  fill(find("news"), text, " · ", button("Redraw", anew, "link"));
+  fill(find("news"), text, " · ", button("Redraw", redrawMap, "link"));
 }

@@ -5,8 +5,8 @@
  */
 
 import { post } from "./api.js";
-import { beginning, button, counted, fill, find, make, settled } from "./dom.js";
-import { caller, complain, doing, enter, tell, trouble, undoing } from "./app-shell.js";
+import { truncate, button, formatCount, fill, find, make, debounce } from "./dom.js";
+import { caller, showError, doing, enter, notify, trouble, undoing } from "./app-shell.js";
 import { listing } from "./virtual-list.js";
 import { hits, newest } from "./list-source.js";
 import { listen } from "./events.js";
@@ -34,18 +34,18 @@ let ticked = [];
 let latest = 0; // the last requested list: replies for earlier ones are dropped
 let stop = () => {}; // stops listening
 
-const acts = { open: (id) => go(id), close, refresh, focus: () => list.focus() };
+const callbacks = { open: (id) => go(id), close, refresh, focus: () => list.focus() };
 
 enter({ show, empty });
 
 async function show() {
   stop();
   const row = { draw: (item) => cells(item, caller.mayWrite), says: (item) => says(item, caller.mayWrite) };
-  const told = { open: opened, leave: close, ticked: drawTicked, failed: complain, most: TICKED };
-  list ??= listing(find("list"), { ...row, ...told });
+  const listCallbacks = { open: opened, leave: close, ticked: drawTicked, failed: showError, most: TICKED };
+  list ??= listing(find("list"), { ...row, ...listCallbacks });
   list.several(caller.mayWrite);
   fill(find("keys"), keys());
-  detail = pane(find("detail"), acts);
+  detail = pane(find("detail"), callbacks);
   read();
   narrow = narrowing(find("narrow"), view, narrowed);
   fill(find("acts"), caller.mayWrite ? button("Add a memory", adding, "primary") : null);
@@ -53,7 +53,7 @@ async function show() {
   find("detail").onkeydown = (event) => { // returning false would block all other keys
     if (event.key === "Escape" && !event.defaultPrevented) close();
   };
-  stop = listen((what) => what.has("memories") && look());
+  stop = listen((changed) => changed.has("memories") && look());
   showOpen();
   await relist();
 }
@@ -65,7 +65,7 @@ function empty() {
   dropDrafts();
   list?.show(hits([]), ROW);
   detail?.empty();
-  for (const each of ["narrow", "acts", "count", "bulk", "news", "nothing", "told", "episodes"]) fill(find(each));
+  for (const name of ["narrow", "acts", "count", "bulk", "news", "nothing", "status", "episodes"]) fill(find(name));
 }
 
 const keys = () => (caller.mayWrite
@@ -87,12 +87,12 @@ function go(id) {
 
 /** Apply the address; return whether the list changes. */
 function read() {
-  const [where, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  const given = new URLSearchParams(query);
+  const [route, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const parameters = new URLSearchParams(query);
   const before = address(0);
-  const id = Number(where);
-  Object.assign(view, { id: Number.isSafeInteger(id) && id > 0 ? id : 0, text: given.get("q") ?? "",
-    filters: fromAddress(given) });
+  const id = Number(route);
+  Object.assign(view, { id: Number.isSafeInteger(id) && id > 0 ? id : 0, text: parameters.get("q") ?? "",
+    filters: fromAddress(parameters) });
   return address(0) !== before;
 }
 
@@ -131,13 +131,13 @@ function showOpen(wasOpen = false) {
     if (wasOpen) list.focus();
     return;
   }
-  detail.show(view.id, known(view.id));
-  fill(find("told"), `Memory ${view.id} is open.`);
+  detail.show(view.id, loadedMemory(view.id));
+  fill(find("status"), `Memory ${view.id} is open.`);
   if (isNarrow()) (find("detail").querySelector("h2") ?? find("detail").querySelector("button"))?.focus();
 }
 
 /** Return what the list holds of a memory. */
-function known(id) {
+function loadedMemory(id) {
   for (let place = 0; source && place < source.total; place++) {
     const item = source.at(place);
     if (item?.id === id) return item;
@@ -161,35 +161,35 @@ const rem = () => Number.parseFloat(getComputedStyle(document.documentElement).f
 
 /** Show the current list from its beginning. */
 async function relist() {
-  const mine = ++latest;
-  const said = view.filters.episodes ? view.text.trim() : "";
-  drawEpisodes(find("episodes"), said, episodeScope(view.filters), () => mine === latest);
+  const request = ++latest;
+  const words = view.filters.episodes ? view.text.trim() : "";
+  drawEpisodes(find("episodes"), words, episodeScope(view.filters), () => request === latest);
   find("list").setAttribute("aria-busy", "true");
   try {
-    const found = await asked();
-    if (mine !== latest) return;
-    [source, isFailed] = [found, false];
+    const results = await fetchList();
+    if (request !== latest) return;
+    [source, isFailed] = [results, false];
     find("list").hidden = source.total === 0;
     fill(find("news"));
     list.show(source, (view.text.trim() ? HIT : ROW) * rem());
     list.mark(view.id);
-    detail.explain(known(view.id));
+    detail.explain(loadedMemory(view.id));
     drawCount();
   } catch (error) {
-    if (mine !== latest) return;
+    if (request !== latest) return;
     [source, isFailed] = [null, true];
     find("list").hidden = true;
     fill(find("count"));
     fill(find("nothing"), trouble(error));
   } finally {
-    if (mine === latest) find("list").removeAttribute("aria-busy");
+    if (request === latest) find("list").removeAttribute("aria-busy");
   }
 }
 
 /** Return the list source for the address. */
-async function asked() {
+async function fetchList() {
   const query = view.text.trim();
-  if (!query) return newest(scope(view.filters, true), { arrived, failed: complain });
+  if (!query) return newest(scope(view.filters, true), { arrived, failed: showError });
   const body = { query, k: HITS, min_score: LEAST, explain: true, log: false, ...scope(view.filters, false) };
   const { results, poor_match: badly } = await post("search", body);
   isWeak = badly;
@@ -208,15 +208,15 @@ function drawCount() {
   const isNarrowed = Object.values(view.filters).some(Boolean);
   const most = isSearch && source.total === HITS ? "The best " : "";
   const badly = isSearch && isWeak ? "No good match:  " : "";
-  const text = isSearch ? `${badly}${most}${counted(source.total, "hit", "hits")}, best first`
-    : `${counted(source.total, "memory", "memories")}, newest first`;
+  const text = isSearch ? `${badly}${most}${formatCount(source.total, "hit", "hits")}, best first`
+    : `${formatCount(source.total, "memory", "memories")}, newest first`;
   if (find("count").textContent !== text) fill(find("count"), text);
   find("list").hidden = source.total === 0;
-  fill(find("nothing"), source.total ? null : emptiness(isSearch, isNarrowed));
+  fill(find("nothing"), source.total ? null : emptyState(isSearch, isNarrowed));
 }
 
 /** Show what to do when the list is empty. */
-function emptiness(isSearch, isNarrowed) {
+function emptyState(isSearch, isNarrowed) {
   if (isSearch || isNarrowed) {
     const clear = () => {
       Object.assign(view, { text: "", filters: fromAddress(new URLSearchParams()) });
@@ -242,7 +242,7 @@ function emptiness(isSearch, isNarrowed) {
 
 // ── what moves meanwhile ───────────────────────────────────────────────────────────────────────────────────────────
 
-const look = settled(() => follow().catch(complain), MOVED);
+const look = debounce(() => follow().catch(showError), MOVED);
 
 /** Refresh after changes, without moving what the user looks at. */
 async function follow() {
@@ -255,41 +255,41 @@ const isSearching = () => view.text.trim() !== "";
 
 /** Refresh the listed memories; add new ones if `isTop`, else show a notice about them. */
 async function reload(isTop) {
-  const mine = latest;
+  const request = latest;
   let fresh = 0;
   await list.keep(async () => {
-    if (mine === latest && source?.reload) fresh = await source.reload(!isTop);
+    if (request === latest && source?.reload) fresh = await source.reload(!isTop);
   });
-  if (mine !== latest) return;
+  if (request !== latest) return;
   list.mark(view.id);
   drawCount();
   const show = () => {
     list.focus();
     relist();
   };
-  const word = `${fresh < HITS ? "" : "More than "}${counted(fresh, "new memory", "new memories")}: show`;
+  const word = `${fresh < HITS ? "" : "More than "}${formatCount(fresh, "new memory", "new memories")}: show`;
   fill(find("news"), fresh ? button(word, show, "pill") : null);
 }
 
 /** Repeat the search; update the rows if the hits are the same, else show a notice. */
 async function compare() {
-  const mine = latest;
-  const found = await asked();
-  if (mine !== latest) return;
-  const ids = (each) => Array.from({ length: each.total }, (_, place) => each.at(place)?.id).join();
-  const isSame = ids(found) === ids(source);
-  if (isSame) await list.keep(() => (source = found));
+  const request = latest;
+  const results = await fetchList();
+  if (request !== latest) return;
+  const ids = (list) => Array.from({ length: list.total }, (_, place) => list.at(place)?.id).join();
+  const isSame = ids(results) === ids(source);
+  if (isSame) await list.keep(() => (source = results));
   fill(find("news"), isSame ? null : button("Memories have changed: search again", relist, "pill"));
 }
 
 /** Reload everything after a change made here, keeping the position. */
 async function refresh() {
   if (isFailed) return Promise.all([relist(), detail.refresh()]);
-  const mine = latest;
-  const found = isSearching() ? await asked() : null;
-  if (mine !== latest) return;
-  if (found) {
-    await list.keep(() => (source = found));
+  const request = latest;
+  const results = isSearching() ? await fetchList() : null;
+  if (request !== latest) return;
+  if (results) {
+    await list.keep(() => (source = results));
     list.mark(view.id);
     drawCount();
   } else {
@@ -307,17 +307,17 @@ function drawTicked(items) {
   find("count").classList.toggle("sr", items.length > 0);
   if (!items.length) return fill(bulk);
   const act = (text, task) => button(text, doing(task));
-  const tags = [...new Set(items.flatMap((each) => each.tags))];
-  const held = bulk.contains(document.activeElement) ? document.activeElement.textContent : "";
+  const tags = [...new Set(items.flatMap((item) => item.tags))];
+  const focused = bulk.contains(document.activeElement) ? document.activeElement.textContent : "";
   fill(bulk, make("strong", {}, `${items.length.toLocaleString("en")} ticked`),
-    items.some((each) => !each.archived_at) ? act("Archive", () => change("archive", {})) : null,
-    items.some((each) => each.archived_at) ? act("Restore", () => change("restore", {})) : null,
-    items.some((each) => !each.pinned) ? act("Pin", () => change("pin", {})) : null,
-    items.some((each) => each.pinned) ? act("Unpin", () => change("unpin", {})) : null,
+    items.some((item) => !item.archived_at) ? act("Archive", () => change("archive", {})) : null,
+    items.some((item) => item.archived_at) ? act("Restore", () => change("restore", {})) : null,
+    items.some((item) => !item.pinned) ? act("Pin", () => change("pin", {})) : null,
+    items.some((item) => item.pinned) ? act("Unpin", () => change("unpin", {})) : null,
     act("Category …", () => setCategory(items, change)), act("Tag …", () => addTag(items, tags, change)),
     button("Clear", untick, "link"));
-  [...bulk.querySelectorAll("button")].find((each) => each.textContent === held)?.focus();
-  fill(find("told"), `${items.length} ticked`);
+  [...bulk.querySelectorAll("button")].find((element) => element.textContent === focused)?.focus();
+  fill(find("status"), `${items.length} ticked`);
 }
 
 function untick() {
@@ -328,12 +328,15 @@ function untick() {
 const CHANGED = { archive: "Archived", restore: "Restored", pin: "Pinned", unpin: "Unpinned", edit: "Changed",
   tag: "Tagged" };
 
-async function change(action, how) {
-  const done = await post("memories/bulk", { ids: ticked.map((each) => each.id), action, ...how });
+async function change(action, options) {
+  const changeset = await post("memories/bulk", { ids: ticked.map((memory) => memory.id), action, ...options });
   list.clear();
   await refresh();
   afterwards(list.focus);
-  tell(`${CHANGED[action]}: ${counted(done.changes.length, "memory", "memories")}.`, undoing(done.id, acts));
+  notify(
+    `${CHANGED[action]}: ${formatCount(changeset.changes.length, "memory", "memories")}.`,
+    undoing(changeset.id, callbacks),
+  );
 }
 
 // ── adding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -343,8 +346,8 @@ function adding() {
   add({ project, tags }, async ({ id, action, changeset, memory }) => {
     await refresh();
     go(id);
-    const text = beginning(memory.text, 90);
-    if (action === "noop") tell(`Already known: ${text}`, undoing(changeset, acts));
-    else tell(`Added: ${text}`, undoing(changeset, acts));
+    const text = truncate(memory.text, 90);
+    if (action === "noop") notify(`Already known: ${text}`, undoing(changeset, callbacks));
+    else notify(`Added: ${text}`, undoing(changeset, callbacks));
   });
 }

@@ -1,10 +1,10 @@
 /** Detail of a memory: text, origin, history, and actions. */
 
 import { get, patch, path, post, remove } from "./api.js";
-import { beginning, button, counted, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
-import { caller, doing, tell, trouble, undoing } from "./app-shell.js";
+import { truncate, button, formatCount, fill, make, newId, plainNumber, userText, time, srOnly } from "./dom.js";
+import { caller, doing, notify, trouble, undoing } from "./app-shell.js";
 import { changes, diff } from "./memory-history.js";
-import { afterwards, editing, erase, hasDraft, sayAnew } from "./memory-forms.js";
+import { afterwards, editing, erase, hasDraft, replaceText } from "./memory-forms.js";
 import { reasons, words } from "./memory-row.js";
 import { METHODS, capital } from "./memory-labels.js";
 
@@ -18,31 +18,31 @@ const HOLDS = { fresh: "Unchanged.", changed: "Some of it has changed.", vanishe
  * @returns {{ show: (id: number, known?: object) => Promise<void>, explain: (hit: object) => void,
  *   refresh: () => Promise<void>, empty: (...inside: Node[]) => void }}
  */
-export function pane(place, acts) {
+export function pane(place, callbacks) {
   let memory = null; // as shown
-  let wanted = 0; // id requested last
+  let requested = 0; // id requested last
   let form = null; // while it is edited
 
   return { show, explain, refresh, empty };
 
   function empty(...inside) {
-    [wanted, memory, form] = [0, null, null];
+    [requested, memory, form] = [0, null, null];
     place.removeAttribute("aria-labelledby");
     place.setAttribute("aria-label", "The memory that is open");
     fill(place, ...inside);
   }
 
   /** Show a memory; at once with what the list holds of it. */
-  async function show(id, known = null) {
-    const isOther = id !== wanted;
-    wanted = id;
-    if (known && isOther) draw(known);
+  async function show(id, loaded = null) {
+    const isOther = id !== requested;
+    requested = id;
+    if (loaded && isOther) draw(loaded);
     else if (isOther) fill(place, make("p", { class: "dim looking" }, "Looking it up …"));
     try {
-      const found = await get(path("memory", String(id)));
-      if (wanted === id && !form) draw({ ...found, why: known?.why, score: known?.score }, true);
+      const memory = await get(path("memory", String(id)));
+      if (requested === id && !form) draw({ ...memory, why: loaded?.why, score: loaded?.score }, true);
     } catch (error) {
-      if (wanted === id) fill(place, bar(null), trouble(error));
+      if (requested === id) fill(place, bar(null), trouble(error));
     }
   }
 
@@ -54,30 +54,30 @@ export function pane(place, acts) {
 
   /** Reload. A memory being edited is left alone. */
   async function refresh() {
-    const id = wanted;
+    const id = requested;
     if (!id || !memory) return;
-    const found = await get(path("memory", String(id))).catch((error) => error);
-    if (wanted !== id) return;
-    if (found instanceof Error) return found.status === 404 ? gone(id) : undefined;
-    if (found.updated_at === memory.updated_at && found.occurrences === memory.occurrences) return;
+    const reply = await get(path("memory", String(id))).catch((error) => error);
+    if (requested !== id) return;
+    if (reply instanceof Error) return reply.status === 404 ? showMissing(id) : undefined;
+    if (reply.updated_at === memory.updated_at && reply.occurrences === memory.occurrences) return;
     if (form) return form.meanwhile();
-    draw({ ...found, why: memory.why, score: memory.score }, true);
+    draw({ ...reply, why: memory.why, score: memory.score }, true);
   }
 
-  function gone(id) {
+  function showMissing(id) {
     if (form) return form.meanwhile();
-    const why = make("p", { class: "dim" }, "It was erased, or its creation was undone.");
+    const explanation = make("p", { class: "dim" }, "It was erased, or its creation was undone.");
     empty(bar(null), make("div", { class: "placeholder" },
-      make("p", { class: "lead" }, `Memory ${id} is no longer there`), why));
+      make("p", { class: "lead" }, `Memory ${id} is no longer there`), explanation));
   }
 
   // ── drawing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  function draw(found, isWhole = false) {
-    const isSame = memory?.id === found.id;
+  function draw(latestMemory, isWhole = false) {
+    const isSame = memory?.id === latestMemory.id;
     const top = isSame ? place.scrollTop : 0;
     const focused = place.contains(document.activeElement) ? document.activeElement.dataset.act ?? "title" : "";
-    memory = found;
+    memory = latestMemory;
     form = null;
     const heading = newId("memory");
     place.removeAttribute("aria-label");
@@ -103,15 +103,15 @@ export function pane(place, acts) {
   /** Part that is loaded later; removed if empty. */
   function later(title, load) {
     const inside = make("div", {}, make("p", { class: "dim" }, "Looking it up …"));
-    const shown = part(title, inside);
+    const section = part(title, inside);
     load().then(
-      (found) => (found ? fill(inside, ...[found].flat()) : shown.remove()),
+      (nodes) => (nodes ? fill(inside, ...[nodes].flat()) : section.remove()),
       (error) => fill(inside, trouble(error)));
-    return shown;
+    return section;
   }
 
   function bar(heading) {
-    const close = make("button", { type: "button", class: "back", "data-act": "close", onclick: acts.close },
+    const close = make("button", { type: "button", class: "back", "data-act": "close", onclick: callbacks.close },
       make("span", { class: "arrow", "aria-hidden": "true" }, "←"),
       make("span", { class: "cross", "aria-hidden": "true" }, "×"),
       make("span", { class: "word" }, "Back to the list"));
@@ -128,42 +128,44 @@ export function pane(place, acts) {
       memory.kind === "other" ? null : label(memory.kind),
       memory.pinned ? label("pinned", "pinned") : null,
       memory.archived_at ? label("archived", "archived") : null,
-      ...memory.tags.map((each) => make("a", { class: "label tagged", href: `#/?tags=${encodeURIComponent(each)}` },
-        make("span", { "aria-hidden": "true" }, "#"), unseen("tag "), said(each))),
+      ...memory.tags.map((tag) => make("a", { class: "label tagged", href: `#/?tags=${encodeURIComponent(tag)}` },
+        make("span", { "aria-hidden": "true" }, "#"), srOnly("tag "), userText(tag))),
     ].filter(Boolean));
   }
 
   function facts() {
     const metadata = JSON.stringify(memory.metadata);
-    const told = Object.entries({
-      "Project": memory.project ? said(memory.project, { class: "mono" }) : null,
-      "Source": memory.source ? said(memory.source) : null,
+    const fields = Object.entries({
+      Project: memory.project ? userText(memory.project, { class: "mono" }) : null,
+      Source: memory.source ? userText(memory.source) : null,
       "Seen by": seenBy(),
-      "How": `${METHODS[memory.method] ?? memory.method}, ${Math.round(memory.confidence * 100)} % sure`,
-      "Speaker": memory.speaker ? said(memory.speaker) : null,
-      "About": memory.entities.length ? said(memory.entities.join(", ")) : null,
-      "Agent": memory.agent ? said(memory.agent) : null,
-      "Kept": time(memory.created_at),
-      "Changed": memory.updated_at === memory.created_at ? null : time(memory.updated_at),
-      "Archived": memory.archived_at ? time(memory.archived_at) : null,
-      "Recalled": memory.retrieval_count
-        ? [`${counted(memory.retrieval_count, "time", "times")}, last `, time(memory.last_retrieved_at)] : "never yet",
-      "Session": memory.session
-        ? make("a", { href: `sessions#/${encodeURIComponent(memory.session)}`, class: "mono" }, memory.session) : null,
-      "Episode": memory.episode ? String(memory.episode) : null,
-      "Imported": memory.origin ? said(memory.origin) : null,
-      "Context": memory.context ? said(memory.context, { class: "long" }) : null,
-      "More": metadata === "{}" ? null : said(metadata, { class: "long mono" }),
+      How: `${METHODS[memory.method] ?? memory.method}, ${Math.round(memory.confidence * 100)} % sure`,
+      Speaker: memory.speaker ? userText(memory.speaker) : null,
+      About: memory.entities.length ? userText(memory.entities.join(", ")) : null,
+      Agent: memory.agent ? userText(memory.agent) : null,
+      Kept: time(memory.created_at),
+      Changed: memory.updated_at === memory.created_at ? null : time(memory.updated_at),
+      Archived: memory.archived_at ? time(memory.archived_at) : null,
+      Recalled: memory.retrieval_count
+        ? [`${formatCount(memory.retrieval_count, "time", "times")}, last `, time(memory.last_retrieved_at)]
+        : "never yet",
+      Session: memory.session
+        ? make("a", { href: `sessions#/${encodeURIComponent(memory.session)}`, class: "mono" }, memory.session)
+        : null,
+      Episode: memory.episode ? String(memory.episode) : null,
+      Imported: memory.origin ? userText(memory.origin) : null,
+      Context: memory.context ? userText(memory.context, { class: "long" }) : null,
+      More: metadata === "{}" ? null : userText(metadata, { class: "long mono" }),
     });
-    return make("dl", { class: "facts" }, ...told.filter(([, value]) => value).map(([name, value]) => make("div",
+    return make("dl", { class: "facts" }, ...fields.filter(([, value]) => value).map(([name, value]) => make("div",
       { class: ["Context", "More"].includes(name) ? "broad" : null }, make("dt", {}, name), make("dd", {}, value))));
   }
 
   function seenBy() {
     if (memory.visibility === "global") return "everybody";
-    if (memory.visibility === "team") return memory.team ? ["the team ", said(memory.team)] : "the team";
+    if (memory.visibility === "team") return memory.team ? ["the team ", userText(memory.team)] : "the team";
     const owner = memory.user || memory.agent;
-    return owner ? [said(owner), " alone"] : "only the owner of the store";
+    return owner ? [userText(owner), " alone"] : "only the owner of the store";
   }
 
   // ── where it comes from ──────────────────────────────────────────────────────────────────────────────────────────
@@ -180,18 +182,32 @@ export function pane(place, acts) {
 
   function past() {
     const id = memory.id;
-    return later("History", () => changes({ id }, { refresh: acts.refresh }));
+    return later("History", () => changes({ id }, { refresh: callbacks.refresh }));
   }
 
   function sightings() {
     if (memory.occurrences < 2) return null;
     return later(`Said ${memory.occurrences} times`, async () => {
-      const found = (await get(path("memory", String(memory.id), "occurrences"))).occurrences.toReversed();
-      const more = found.length - SIGHTINGS;
-      return [make("ul", { class: "sightings" }, ...found.slice(0, SIGHTINGS).map((each) => make("li", {},
-        said(each.agent || "somebody"), each.session ? [" in ", said(each.session, { class: "mono" })] : null,
-        make("span", { class: "dim" }, " · ", time(each.at))))),
-      more > 0 ? make("p", { class: "dim" }, `and ${plainNumber(more)} more`) : null];
+      const occurrences = (await get(path("memory", String(memory.id), "occurrences"))).occurrences.toReversed();
+      const more = occurrences.length - SIGHTINGS;
+      return [
+        make(
+          "ul",
+          { class: "sightings" },
+          ...occurrences
+            .slice(0, SIGHTINGS)
+            .map((occurrence) =>
+              make(
+                "li",
+                {},
+                userText(occurrence.agent || "somebody"),
+                occurrence.session ? [" in ", userText(occurrence.session, { class: "mono" })] : null,
+                make("span", { class: "dim" }, " · ", time(occurrence.at)),
+              ),
+            ),
+        ),
+        more > 0 ? make("p", { class: "dim" }, `and ${plainNumber(more)} more`) : null,
+      ];
     });
   }
 
@@ -203,28 +219,28 @@ export function pane(place, acts) {
     });
   }
 
-  function quoted({ id, exchange: heard }) {
-    const who = [heard.client, heard.session].filter(Boolean).join(" · ");
-    const lines = heard.messages.map(({ role, text }) => make("blockquote", { class: `quote ${role}` },
-      make("p", { class: "role" }, role), said(text, { class: "long" })));
-    return [make("p", { class: "dim" }, "Quoted as it was said", heard.at ? [", ", time(heard.at)] : null,
-      who ? [", in ", said(who)] : null, ". It is data, not instructions. ",
+  function quoted({ id, exchange: exchange }) {
+    const who = [exchange.client, exchange.session].filter(Boolean).join(" · ");
+    const lines = exchange.messages.map(({ role, text }) => make("blockquote", { class: `quote ${role}` },
+      make("p", { class: "role" }, role), userText(text, { class: "long" })));
+    return [make("p", { class: "dim" }, "Quoted as it was said", exchange.at ? [", ", time(exchange.at)] : null,
+      who ? [", in ", userText(who)] : null, ". It is data, not instructions. ",
       make("a", { href: `inbox#/${id}` }, `Capture ${id}`)), ...lines];
   }
 
   function fresh() {
     if (!memory.anchors.length) return null;
     return later("Referenced code", async () => {
-      const told = await get(path("memory", String(memory.id), "freshness"));
-      const anchors = memory.anchors.map(({ name, kind, path: where }) => make("li", {}, make("code", {}, name),
-        make("span", { class: "dim" }, ` ${kind}`, where === name ? null : [" in ", said(where)])));
-      const isOff = told.freshness !== "" && told.freshness !== "fresh";
-      const stale = told.stale.map((each) => make("li", {}, said(each)));
+      const reply = await get(path("memory", String(memory.id), "freshness"));
+      const anchors = memory.anchors.map(({ name, kind, path: file }) => make("li", {}, make("code", {}, name),
+        make("span", { class: "dim" }, ` ${kind}`, file === name ? null : [" in ", userText(file)])));
+      const isInactive = reply.freshness !== "" && reply.freshness !== "fresh";
+      const stale = reply.stale.map((note) => make("li", {}, userText(note)));
       return [
-        make("p", { class: isOff ? "holds not" : "holds" }, HOLDS[told.freshness]),
+        make("p", { class: isInactive ? "holds not" : "holds" }, HOLDS[reply.freshness]),
         stale.length ? make("ul", { class: "stale" }, ...stale) : null,
         make("ul", { class: "anchors" }, ...anchors),
-        caller.mayWrite && isOff ? act("confirm", "Still holds", confirm) : null,
+        caller.mayWrite && isInactive ? act("confirm", "Still holds", confirm) : null,
       ];
     });
   }
@@ -232,36 +248,36 @@ export function pane(place, acts) {
   // ── what can be done ─────────────────────────────────────────────────────────────────────────────────────────────
 
   function act(name, text, task, kind = null) {
-    const made = button(text, doing(task), kind);
-    made.dataset.act = name;
-    return made;
+    const element = button(text, doing(task), kind);
+    element.dataset.act = name;
+    return element;
   }
 
   function buttons() {
     const pin = memory.pinned ? ["Unpin", "No longer pinned"] : ["Pin", "Pinned"];
     const live = [
-      act("edit", "Edit", edit), act("anew", "Reword", () => sayAnew(memory, superseded)),
-      act("pin", pin[0], () => done(patch(mine(), { pinned: !memory.pinned }), pin[1])),
-      act("archive", "Archive", () => done(remove(mine()), "Archived")),
+      act("edit", "Edit", edit), act("anew", "Reword", () => replaceText(memory, superseded)),
+      act("pin", pin[0], () => finish(patch(request(), { pinned: !memory.pinned }), pin[1])),
+      act("archive", "Archive", () => finish(remove(request()), "Archived")),
     ];
-    const archived = [act("archive", "Restore", () => done(post(`${mine()}/restore`), "Restored"))];
+    const archived = [act("archive", "Restore", () => finish(post(`${request()}/restore`), "Restored"))];
     return make("div", { class: "actions" }, ...(memory.archived_at ? archived : live),
       act("erase", "Erase …", () => erase(memory, erased), "danger"));
   }
 
-  function mine() {
+  function request() {
     return path("memory", String(memory.id));
   }
 
-  async function done(asked, word) {
+  async function finish(request, word) {
     const text = memory.text;
-    const { changeset } = await asked;
-    await acts.refresh();
-    tell(`${word}: ${beginning(text, SHORT)}`, undoing(changeset, acts));
+    const { changeset } = await request;
+    await callbacks.refresh();
+    notify(`${word}: ${truncate(text, SHORT)}`, undoing(changeset, callbacks));
   }
 
   function confirm() {
-    return done(post(`${mine()}/mark-fresh`), "It still holds");
+    return finish(post(`${request()}/mark-fresh`), "It still holds");
   }
 
   function edit() {
@@ -273,8 +289,8 @@ export function pane(place, acts) {
     form = editing(memory, async ({ changeset, memory: after }) => {
       form = null;
       draw({ ...after, why: memory.why, score: memory.score }, true);
-      await acts.refresh();
-      tell(`Changed: ${beginning(after.text, SHORT)}`, undoing(changeset, acts));
+      await callbacks.refresh();
+      notify(`Changed: ${truncate(after.text, SHORT)}`, undoing(changeset, callbacks));
       place.querySelector('[data-act="edit"]')?.focus();
     }, () => {
       form = null;
@@ -286,16 +302,16 @@ export function pane(place, acts) {
   }
 
   async function superseded({ new_id: id, changeset, memory: after }) {
-    acts.open(id);
-    await acts.refresh();
+    callbacks.open(id);
+    await callbacks.refresh();
     afterwards(() => place.querySelector("h2")?.focus());
-    tell(`Reworded: ${beginning(after.text, SHORT)}`, undoing(changeset, acts));
+    notify(`Reworded: ${truncate(after.text, SHORT)}`, undoing(changeset, callbacks));
   }
 
   async function erased({ id }) {
-    acts.close();
-    await acts.refresh();
-    afterwards(acts.focus);
-    tell(`Memory ${id} is erased.`);
+    callbacks.close();
+    await callbacks.refresh();
+    afterwards(callbacks.focus);
+    notify(`Memory ${id} is erased.`);
   }
 }

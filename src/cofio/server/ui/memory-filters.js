@@ -1,7 +1,7 @@
 /** Search box and filter fields of the list. Active filters are shown as chips and written to the address. */
 
 import { get } from "./api.js";
-import { button, fill, make, newId, said, settled, unseen } from "./dom.js";
+import { button, fill, make, newId, userText, debounce, srOnly } from "./dom.js";
 import { CATEGORIES, KINDS, called, capital } from "./memory-labels.js";
 
 const PAUSE = 150; // milliseconds after the last keystroke
@@ -22,27 +22,38 @@ const FIELDS = {
   episodes: { label: "Episodes too: what was said", type: "checkbox" },
 };
 const NONE = Object.fromEntries(Object.keys(FIELDS).map((name) => [name, ""]));
-const CHIPS = { since: (day) => `since ${day}`, until: (day) => `until ${day}`, pinned: () => "pinned",
-  archived: () => "archived too", episodes: () => "episodes too", tags: (text) => listed(text).map((each) => `#${each}`).join(" "),
-  project: called, source: (text) => `${text}/…`, agent: (text) => `by ${text}` };
+const CHIPS = {
+  since: (day) => `since ${day}`,
+  until: (day) => `until ${day}`,
+  pinned: () => "pinned",
+  archived: () => "archived too",
+  episodes: () => "episodes too",
+  tags: (text) =>
+    splitList(text)
+      .map((tag) => `#${tag}`)
+      .join(" "),
+  project: called,
+  source: (text) => `${text}/…`,
+  agent: (text) => `by ${text}`,
+};
 
-const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
+const splitList = (text) => text.split(",").map((part) => part.trim()).filter(Boolean);
 
 /** Return the filters set by address parameters. */
-export function fromAddress(given) {
-  return { ...NONE, ...Object.fromEntries(Object.keys(FIELDS).map((name) => [name, given.get(name) ?? ""])) };
+export function fromAddress(parameters) {
+  return { ...NONE, ...Object.fromEntries(Object.keys(FIELDS).map((name) => [name, parameters.get(name) ?? ""])) };
 }
 
 /** Return the filters as a scope of the API; `isQuery` for a query string. */
 export function scope(filters, isQuery) {
   const { project, category, kind, source, agent, tags, since, until, pinned, archived } = filters;
-  const found = {
+  const values = {
     project, category, kind, agent, source_prefix: source,
-    tags: isQuery ? listed(tags).join(",") : listed(tags),
+    tags: isQuery ? splitList(tags).join(",") : splitList(tags),
     since: since && day(since, "00:00:00.000"), until: until && day(until, "23:59:59.999"),
     pinned: pinned ? true : "", include_archived: archived ? true : "",
   };
-  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== "" && value.length !== 0));
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== "" && value.length !== 0));
 }
 
 /** Return the part of that scope that episodes support. */
@@ -74,7 +85,7 @@ export function narrowing(place, view, changed) {
   const opener = make("button", { type: "button", "aria-expanded": "false", "aria-controls": fields, onclick: toggle });
   const chips = make("div", { class: "chips" });
   const inputs = {};
-  const again = settled(changed, PAUSE);
+  const again = debounce(changed, PAUSE);
   search.addEventListener("input", () => {
     view.text = search.value;
     again();
@@ -85,7 +96,7 @@ export function narrowing(place, view, changed) {
     make("div", { class: "asking-for" }, search, opener), panel, ...Object.values(lists)), chips);
   choices();
   draw();
-  return { draw, seen, focus: () => search.focus() };
+  return { draw, seen: learnNames, focus: () => search.focus() };
 
   function submit(event) {
     event.preventDefault();
@@ -126,19 +137,19 @@ export function narrowing(place, view, changed) {
 
   function drawChips() {
     const set = Object.entries(view.filters).filter(([, value]) => value);
-    fill(opener, "Filters", set.length ? make("span", { class: "badge" }, String(set.length), unseen(" set")) : null);
+    fill(opener, "Filters", set.length ? make("span", { class: "badge" }, String(set.length), srOnly(" set")) : null);
     fill(chips, ...set.map(chip), set.length > 1 ? button("Clear all", () => drop(Object.keys(FIELDS)), "link") : null);
   }
 
   function chip([name, value]) {
-    const text = (CHIPS[name] ?? ((each) => each))(value);
+    const text = (CHIPS[name] ?? ((text) => text))(value);
     const about = { type: "button", class: "chip", onclick: () => drop([name]) };
-    return make("button", about, unseen(`Remove the filter ${FIELDS[name].label}: `), said(text),
+    return make("button", about, srOnly(`Remove the filter ${FIELDS[name].label}: `), userText(text),
       make("span", { "aria-hidden": "true" }, "×"));
   }
 
-  function drop(which) {
-    for (const name of which) view.filters[name] = "";
+  function drop(filter) {
+    for (const name of filter) view.filters[name] = "";
     draw();
     opener.focus();
     changed();
@@ -149,21 +160,21 @@ export function narrowing(place, view, changed) {
   /** Names loaded from the service. The others are collected from the listed memories. */
   async function choices() {
     const [{ projects = [] }, { by_source: sources = {} }] = await Promise.all(
-      [get("projects", { limit: KNOWN }), get("stats")].map((asked) => asked.catch(() => ({}))));
-    add("project", projects.map((each) => each.name));
+      [get("projects", { limit: KNOWN }), get("stats")].map((request) => request.catch(() => ({}))));
+    add("project", projects.map((project) => project.name));
     add("source", Object.keys(sources));
     drawChoices();
   }
 
-  function seen(memories) {
+  function learnNames(memories) {
     for (const { project, source, agent, tags } of memories) {
       add("project", [project]), add("source", [source]), add("agent", [agent]), add("tags", tags);
     }
     drawChoices();
   }
 
-  function add(name, found) {
-    for (const each of found) if (each && names[name].size < KNOWN) names[name].add(each);
+  function add(name, values) {
+    for (const value of values) if (value && names[name].size < KNOWN) names[name].add(value);
   }
 
   function drawChoices() {
@@ -172,18 +183,18 @@ export function narrowing(place, view, changed) {
     offer("kind", KINDS);
     for (const [name, list] of Object.entries(lists)) {
       if (list.children.length !== names[name].size) {
-        fill(list, ...[...names[name]].sort().map((each) => make("option", { value: each })));
+        fill(list, ...[...names[name]].sort().map((value) => make("option", { value: value })));
       }
     }
   }
 
-  function offer(name, known) {
+  function offer(name, options) {
     const value = view.filters[name];
-    const all = value && !known.includes(value) ? [...known, value] : known;
+    const all = value && !options.includes(value) ? [...options, value] : options;
     const select = inputs[name];
     if (select.options.length !== all.length + 1) {
       fill(select, make("option", { value: "" }, FIELDS[name].any),
-        ...all.map((each) => make("option", { value: each }, name === "project" ? each : capital(each))));
+        ...all.map((value) => make("option", { value: value }, name === "project" ? value : capital(value))));
     }
     select.value = value;
   }

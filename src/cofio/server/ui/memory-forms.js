@@ -1,21 +1,21 @@
 /** Forms to add, replace, erase and change memories, one or many. */
 
 import { Refusal, patch, path, post, remove } from "./api.js";
-import { button, counted, fill, make, newId, said } from "./dom.js";
+import { button, formatCount, fill, make, newId, userText } from "./dom.js";
 import { dialog, field } from "./forms.js";
 import { doing } from "./app-shell.js";
 import { CATEGORIES, KINDS, VISIBILITIES } from "./memory-labels.js";
 
-const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
+const splitList = (text) => text.split(",").map((part) => part.trim()).filter(Boolean);
 const WHY = { name: "why", label: "Why", hint: "Shown in the history." };
 const PROJECT = { name: "project", label: "Project", hint: "A path or a name. Empty: it belongs to none." };
 const PINNED = "Pinned: it is recalled first, and never pruned";
 const TAGS = { name: "tags", label: "Tags", hint: "With commas between." };
 
 /** Return the fields as one object, without empty ones. */
-function given(fields) {
-  const read = Object.fromEntries(fields.map((each) => [each.name, each.read()]));
-  if (read.tags !== undefined) read.tags = listed(read.tags);
+function readFields(fields) {
+  const read = Object.fromEntries(fields.map((field) => [field.name, field.read()]));
+  if (read.tags !== undefined) read.tags = splitList(read.tags);
   return Object.fromEntries(Object.entries(read).filter(([, value]) => value !== "" && value.length !== 0));
 }
 
@@ -30,50 +30,59 @@ export function afterwards(run) {
 export function add(begun, done) {
   const text = field({ name: "text", label: "What is to be remembered", kind: "area", needed: true }, begun.text);
   text.input.rows = 4;
-  const rest = [
+  const moreFields = [
     field({ name: "kind", label: "Kind", choices: KINDS }, begun.kind || "other"),
     field(PROJECT, begun.project),
     field(TAGS, begun.tags),
     field({ name: "visibility", label: "Who sees it", choices: VISIBILITIES }),
   ];
-  const save = async () => done(await post("memory/add", given([text, ...rest])));
-  dialog("Add a memory", save, "Add", text, make("div", { class: "fields" }, ...rest));
+  const save = async () => done(await post("memory/add", readFields([text, ...moreFields])));
+  dialog("Add a memory", save, "Add", text, make("div", { class: "fields" }, ...moreFields));
 }
 
 /** Form for a memory that replaces an old one. */
-export function sayAnew(memory, done) {
+export function replaceText(memory, done) {
   const text = field({ name: "new_text", label: "What holds now", kind: "area", needed: true }, memory.text);
   text.input.rows = 5;
-  const why = field(WHY);
+  const reasonField = field(WHY);
   const save = async () => {
     if (text.read() === memory.text) throw new Refusal("The text is unchanged.", "Enter the new text.");
-    await done(await post("memory/supersede", { old_id: memory.id, ...given([text, why]) }));
+    await done(await post("memory/supersede", { old_id: memory.id, ...readFields([text, reasonField]) }));
   };
   const note = make("p", { class: "dim" }, "The old one is archived, and stays in the history of the new one.");
-  dialog("Reword", save, "Replace it", note, text, why);
+  dialog("Reword", save, "Replace it", note, text, reasonField);
 }
 
 /** Ask before a memory is erased permanently. */
 export function erase(memory, done) {
   const sure = field({ name: "sure", label: "I know that it cannot be restored", kind: "tick" });
-  const why = field(WHY);
+  const reasonField = field(WHY);
   const save = async () => {
     if (!sure.read()) throw new Refusal("Nothing was erased.", "Tick the box, or archive it instead.");
-    await done(await remove(path("memory", String(memory.id)), { purge: true, ...given([why]) }));
+    await done(await remove(path("memory", String(memory.id)), { purge: true, ...readFields([reasonField]) }));
   };
-  const shown = dialog("Erase this memory for good?", save, "Erase for good",
-    make("blockquote", { class: "quote" }, said(memory.text)),
-    make("p", {}, "Its text is also erased from the history and from the conversation it was learned from, and so is the " +
-      "domain knowledge that was read from it. This cannot be undone."),
-    sure, why);
-  shown.querySelector(".primary").classList.add("erase");
+  const element = dialog(
+    "Erase this memory for good?",
+    save,
+    "Erase for good",
+    make("blockquote", { class: "quote" }, userText(memory.text)),
+    make(
+      "p",
+      {},
+      "Its text is also erased from the history and from the conversation it was learned from, and so is the " +
+        "domain knowledge that was read from it. This cannot be undone.",
+    ),
+    sure,
+    reasonField,
+  );
+  element.querySelector(".primary").classList.add("erase");
   sure.input.focus();
 }
 
 /** Ask before an undo that reverts more than one change. */
-export function takeBack(others, undo) {
+export function takeBack(otherCount, undo) {
   dialog("Undo the whole change?", undo, "Undo it", make("p", {},
-    `It was done together with ${counted(others, "other", "others")}. ` +
+    `It was done together with ${formatCount(otherCount, "other", "others")}. ` +
     "All of it is undone, and can be restored."));
 }
 
@@ -82,18 +91,18 @@ export function takeBack(others, undo) {
 /** Ask for the new category of these memories. */
 export function setCategory(memories, done) {
   const category = field({ name: "category", label: "Category", choices: CATEGORIES }, memories[0].category);
-  dialog(`Set the category of ${counted(memories.length, "memory", "memories")}`,
+  dialog(`Set the category of ${formatCount(memories.length, "memory", "memories")}`,
     () => done("edit", { changes: { category: category.read() } }), "Set", category);
 }
 
 /** Ask for the tags to add. */
-export function addTag(memories, known, done) {
+export function addTag(memories, knownTags, done) {
   const list = newId("tags");
   const tags = field({ ...TAGS, needed: true });
   tags.input.setAttribute("list", list);
-  tags.append(make("datalist", { id: list }, ...known.map((each) => make("option", { value: each }))));
-  dialog(`Tag ${counted(memories.length, "memory", "memories")}`,
-    () => done("tag", { tags: listed(tags.read()) }), "Add", tags);
+  tags.append(make("datalist", { id: list }, ...knownTags.map((tag) => make("option", { value: tag }))));
+  dialog(`Tag ${formatCount(memories.length, "memory", "memories")}`,
+    () => done("tag", { tags: splitList(tags.read()) }), "Add", tags);
 }
 
 // ── in its place ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -128,9 +137,9 @@ export function editing(memory, done, left) {
     text.read();
     const changes = changed(was, values());
     if (Object.keys(changes).every((name) => name === "why")) return leave();
-    const told = await patch(path("memory", String(memory.id)), changes);
+    const reply = await patch(path("memory", String(memory.id)), changes);
     drafts.delete(memory.id);
-    await done(told);
+    await done(reply);
   }, wrong);
   const leave = () => {
     drafts.delete(memory.id);
@@ -154,7 +163,7 @@ export function editing(memory, done, left) {
 function changed(was, now) {
   const names = ["text", "kind", "category", "tags", "project", "pinned"];
   const trimmed = (value) => (typeof value === "string" ? value.trim() : value);
-  const found = Object.fromEntries(names.filter((name) => trimmed(now[name]) !== trimmed(was[name]))
-    .map((name) => [name, name === "tags" ? listed(now.tags) : trimmed(now[name])]));
-  return now.why.trim() ? { ...found, why: now.why.trim() } : found;
+  const edits = Object.fromEntries(names.filter((name) => trimmed(now[name]) !== trimmed(was[name]))
+    .map((name) => [name, name === "tags" ? splitList(now.tags) : trimmed(now[name])]));
+  return now.why.trim() ? { ...edits, why: now.why.trim() } : edits;
 }

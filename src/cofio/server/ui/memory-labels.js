@@ -8,8 +8,12 @@ export const CATEGORIES = Object.keys(MANY);
 export const VISIBILITIES = ["private", "team", "global"];
 
 /** Labels of the extraction methods. */
-export const METHODS = { pattern: "read without a language model", llm: "read by a language model", manual: "told by hand",
-  import: "imported" };
+export const METHODS = {
+  pattern: "read without a language model",
+  llm: "read by a language model",
+  manual: "told by hand",
+  import: "imported",
+};
 
 /** Return a text with a capital first letter. */
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
@@ -33,11 +37,11 @@ const LEAST = 4; // minimum letters of a word to match another ending
 export function matched(text, words) {
   const parts = [];
   let end = 0;
-  for (const found of words.length ? text.matchAll(WORD) : []) {
-    const word = found[0].toLowerCase();
-    if (!words.some((each) => word === each || (each.length >= LEAST && word.startsWith(each)))) continue;
-    parts.push([text.slice(end, found.index), false], [found[0], true]);
-    end = found.index + found[0].length;
+  for (const match of words.length ? text.matchAll(WORD) : []) {
+    const word = match[0].toLowerCase();
+    if (!words.some((query) => word === query || (query.length >= LEAST && word.startsWith(query)))) continue;
+    parts.push([text.slice(end, match.index), false], [match[0], true]);
+    end = match.index + match[0].length;
   }
   return [...parts, [text.slice(end), false]].filter(([part]) => part);
 }

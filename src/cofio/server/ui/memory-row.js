@@ -1,14 +1,14 @@
 /** Row of a memory in the list; a hit has bars that explain its score. */
 
-import { beginning, counted, make, said, time, unseen } from "./dom.js";
+import { truncate, formatCount, make, userText, time, srOnly } from "./dom.js";
 import { called, matched, ordinal } from "./memory-labels.js";
 
 const LETTERS = 420; // characters of a text in a row: more is never visible
 
 /** Return the content of a row; blank until loaded. */
 export function cells(memory, mayTick) {
-  if (!memory) return [make("span", { class: "wait" }, unseen("Looking it up …"))];
-  const text = beginning(memory.text, LETTERS);
+  if (!memory) return [make("span", { class: "wait" }, srOnly("Looking it up …"))];
+  const text = truncate(memory.text, LETTERS);
   return [
     mayTick ? make("span", { class: "tick", "aria-hidden": "true" }) : null,
     make("span", { class: "gist" },
@@ -24,20 +24,20 @@ export function says(memory, mayTick) {
 }
 
 /** Return a text with matches marked. */
-export function words(text, found) {
-  const parts = matched(text, found).map(([part, isMatch]) => (isMatch ? make("mark", {}, part) : part));
-  const shown = make("bdi", { class: "text" });
-  shown.append(...parts);
-  return shown;
+export function words(text, queryWords) {
+  const parts = matched(text, queryWords).map(([part, isMatch]) => (isMatch ? make("mark", {}, part) : part));
+  const element = make("bdi", { class: "text" });
+  element.append(...parts);
+  return element;
 }
 
 function about(memory) {
   const parts = [
     make("span", { class: `category of-${memory.category}` }, memory.kind === "other" ? memory.category : memory.kind),
-    memory.project ? said(called(memory.project)) : null,
-    memory.agent ? said(memory.agent) : null,
+    memory.project ? userText(called(memory.project)) : null,
+    memory.agent ? userText(memory.agent) : null,
     make("span", {}, time(memory.created_at)),
-    memory.occurrences > 1 ? make("span", {}, `${memory.occurrences}×`, unseen(" said")) : null,
+    memory.occurrences > 1 ? make("span", {}, `${memory.occurrences}×`, srOnly(" said")) : null,
     memory.pinned ? make("span", { class: "flag pinned" }, "pinned") : null,
     memory.archived_at ? make("span", { class: "flag" }, "archived") : null,
     ["changed", "vanished"].includes(memory.freshness) ? make("span", { class: "flag stale" }, "may be stale") : null,
@@ -52,10 +52,18 @@ function bars({ score, strength, why }) {
   const reason = (kind, word, share) => (share > 0 ? make("span", {},
     make("span", { class: `key ${kind}`, "aria-hidden": "true" }),
     make("span", { class: "word" }, word), share.toFixed(2)) : null);
-  return make("span", { class: "score" },
-    make("span", { class: "number" }, unseen("score "), score.toFixed(2)), make("span", { class: "word" }, strength ?? ""), bar(why),
-    make("span", { class: "reasons" }, ...[reason("near", "meaning", why.vector_share),
-      reason("worded", "words", why.keyword_share)].filter(Boolean)));
+  return make(
+    "span",
+    { class: "score" },
+    make("span", { class: "number" }, srOnly("score "), score.toFixed(2)),
+    make("span", { class: "word" }, strength ?? ""),
+    bar(why),
+    make(
+      "span",
+      { class: "reasons" },
+      ...[reason("near", "meaning", why.vector_share), reason("worded", "words", why.keyword_share)].filter(Boolean),
+    ),
+  );
 }
 
 function bar({ vector_share: near, keyword_share: worded }) {
@@ -74,13 +82,13 @@ export function reasons({ score, why }) {
     make("dd", {}, bar({ vector_share: 0, keyword_share: 0, ...shares }),
       make("span", { class: "number" }, share.toFixed(2)),
       make("span", { class: "dim" }, rank ? `ranks ${ordinal(rank)}` : "has no rank"), more));
-  const marks = why.words.map((each) => make("mark", {}, said(each)));
-  const held = marks.length ? make("span", { class: "held" }, ...marks) : null;
+  const marks = why.words.map((word) => make("mark", {}, userText(word)));
+  const focused = marks.length ? make("span", { class: "held" }, ...marks) : null;
   const { vector_share, keyword_share } = why;
   return make("div", { class: "why-hit" },
     make("dl", { class: "whys" },
       row("near", "Meaning", { vector_share }, vector_share, why.vector_rank, null),
-      row("worded", "Words", { keyword_share }, keyword_share, why.keyword_rank, held)),
+      row("worded", "Words", { keyword_share }, keyword_share, why.keyword_rank, focused)),
     make("p", { class: "formula" }, make("code", {}, why.formula)),
-    unseen(`The score is ${score.toFixed(2)}; ${counted(why.words.length, "word", "words")} matched.`));
+    srOnly(`The score is ${score.toFixed(2)}; ${formatCount(why.words.length, "word", "words")} matched.`));
 }

@@ -6,8 +6,8 @@
  */
 
 import { get, path } from "./api.js";
-import { compact, counted, exact, number, overTime, sum } from "./charts.js";
-import { beginning, fill, find, make, newId, said, time, unseen } from "./dom.js";
+import { compact, compactCount, exact, number, overTime, sum } from "./charts.js";
+import { truncate, fill, find, make, newId, userText, time, srOnly } from "./dom.js";
 import { caller, enter, trouble } from "./app-shell.js";
 import { listen } from "./events.js";
 import { MANY as CATEGORIES } from "./memory-labels.js";
@@ -25,7 +25,7 @@ const AT_ONCE = 3; // changesets requested at a time
 const LETTERS = 300; // characters of a text in the list
 
 const view = { days: 30, isNew: false };
-let told = null; // the figures shown
+let overview = null; // the figures shown
 let latest = 0; // the last requested figures: replies for earlier ones are dropped
 let boxes = null;
 let parts = []; // aborted when the page is left
@@ -47,10 +47,10 @@ async function show() {
 function empty() {
   latest++;
   clearTimeout(soon);
-  for (const each of parts.splice(0)) each();
-  for (const each of ["trouble", "first", "figures", "board", "live", "span"]) fill(find(each));
-  [told, boxes] = [null, null];
-  for (const each of [seen, done]) each.clear();
+  for (const part of parts.splice(0)) part();
+  for (const name of ["trouble", "first", "figures", "board", "live", "span"]) fill(find(name));
+  [overview, boxes] = [null, null];
+  for (const map of [shownIds, done]) map.clear();
   shownFigures.clear();
 }
 
@@ -58,13 +58,13 @@ function empty() {
 
 /** Apply the address; unknown parts are ignored. */
 function read() {
-  const [, days, which = ""] = location.hash.split("/");
+  const [, days, mode = ""] = location.hash.split("/");
   if (!SPANS.includes(Number(days))) return false;
-  Object.assign(view, { days: Number(days), isNew: which === "new" });
+  Object.assign(view, { days: Number(days), isNew: mode === "new" });
   return true;
 }
 
-const where = (days, isNew) => `#/${days}${isNew ? "/new" : ""}`;
+const address = (days, isNew) => `#/${days}${isNew ? "/new" : ""}`;
 
 async function arrive() {
   const before = view.days;
@@ -75,9 +75,9 @@ async function arrive() {
 }
 
 function drawSpans() {
-  choices(find("span"), SPANS.map((each) => [where(each, view.isNew), `${each} days`, each === view.days]));
-  choices(boxes.which, [[where(view.days, false), "In all", !view.isNew],
-    [where(view.days, true), view.days < WEEKLY ? "New each day" : "New each week", view.isNew]]);
+  choices(find("span"), SPANS.map((days) => [address(days, view.isNew), `${days} days`, days === view.days]));
+  choices(boxes.which, [[address(view.days, false), "In all", !view.isNew],
+    [address(view.days, true), view.days < WEEKLY ? "New each day" : "New each week", view.isNew]]);
 }
 
 /** Return links, marking the current one. */
@@ -92,14 +92,14 @@ function choices(nav, links) {
 function follow() {
   const figures = paced(refreshFigures);
   const changes = paced(refreshChanges);
-  const look = (what) => {
+  const look = (changed) => {
     figures();
-    if (what.has("memories")) changes();
+    if (changed.has("memories")) changes();
   };
   const missed = new Set();
-  const moved = (what) => {
-    if (!document.hidden) return look(what);
-    for (const each of what) missed.add(each);
+  const onChange = (changed) => {
+    if (!document.hidden) return look(changed);
+    for (const part of changed) missed.add(part);
   };
   const back = () => {
     if (document.hidden) return;
@@ -107,8 +107,8 @@ function follow() {
     missed.clear();
   };
   document.addEventListener("visibilitychange", back);
-  const clock = setInterval(() => moved(new Set(["memories"])), MINUTE);
-  parts.push(listen(moved, drawLive), () => clearInterval(clock),
+  const clock = setInterval(() => onChange(new Set(["memories"])), MINUTE);
+  parts.push(listen(onChange, drawLive), () => clearInterval(clock),
     () => document.removeEventListener("visibilitychange", back));
 }
 
@@ -125,7 +125,7 @@ function paced(run) {
       const began = performance.now();
       await run();
       const pause = Math.min(SLOWEST, Math.max(PAUSE, 10 * (performance.now() - began)));
-      await new Promise((done) => setTimeout(done, pause));
+      await new Promise((resolve) => setTimeout(resolve, pause));
     }
     isBusy = false;
   };
@@ -135,49 +135,49 @@ function drawLive(isLive) {
   const text = isLive ? "Live" : "Not live";
   const about = isLive ? "Changes appear automatically." : "The service does not answer. Retrying.";
   fill(find("live"), make("span", { class: isLive ? "dot" : "dot off", "aria-hidden": "true" }),
-    make("span", { title: about }, text), isLive ? unseen(".") : make("span", { class: "dim" }, about));
+    make("span", { title: about }, text), isLive ? srOnly(".") : make("span", { class: "dim" }, about));
 }
 
 async function refreshFigures() {
   if (!boxes) return; // the page was left
-  const mine = ++latest;
+  const request = ++latest;
   try {
-    const found = await get("overview", { days: view.days });
-    if (mine !== latest) return;
-    told = found;
+    const reply = await get("overview", { days: view.days });
+    if (request !== latest) return;
+    overview = reply;
     fill(find("trouble"));
     draw();
   } catch (error) {
-    if (mine === latest) failed(error);
+    if (request === latest) failed(error);
   }
 }
 
 /** Show an error. If figures are shown and the service is away, they stay, and the live sign tells. */
 function failed(error) {
-  if (told && !error.status) return;
+  if (overview && !error.status) return;
   fill(find("trouble"), trouble(error));
 }
 
 async function refreshChanges() {
-  const mine = boxes;
-  if (!mine) return;
+  const request = boxes;
+  if (!request) return;
   try {
     const rows = await gathered();
-    if (mine === boxes) drawChanges(rows);
+    if (request === boxes) drawChanges(rows);
   } catch (error) {
-    if (mine === boxes && error.status) fill(boxes.changes, trouble(error));
+    if (request === boxes && error.status) fill(boxes.changes, trouble(error));
   }
 }
 
 // ── the whole ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 function draw() {
-  const isEmpty = told.live + told.archived === 0;
-  fill(find("first"), isEmpty ? emptiness() : null);
-  for (const each of ["figures", "span"]) find(each).hidden = isEmpty;
-  for (const each of [boxes.growth, boxes.news]) each.hidden = isEmpty;
-  boxes.tokens.hidden = !told.injected || isEmpty;
-  boxes.inbox.hidden = !told.inbox || (isEmpty && told.inbox.captured === 0);
+  const isEmpty = overview.live + overview.archived === 0;
+  fill(find("first"), isEmpty ? emptyState() : null);
+  for (const name of ["figures", "span"]) find(name).hidden = isEmpty;
+  for (const box of [boxes.growth, boxes.news]) box.hidden = isEmpty;
+  boxes.tokens.hidden = !overview.injected || isEmpty;
+  boxes.inbox.hidden = !overview.inbox || (isEmpty && overview.inbox.captured === 0);
   find("board").hidden = false;
   drawFigures();
   drawGrowth();
@@ -185,28 +185,28 @@ function draw() {
   drawLedger();
   drawHealth();
   clearTimeout(soon);
-  if (told.extraction.enabled && !told.extraction.status) soon = setTimeout(refreshFigures, SOON);
+  if (overview.extraction.enabled && !overview.extraction.status) soon = setTimeout(refreshFigures, SOON);
 }
 
 /** Create every box of the board, still empty. */
 function board() {
-  const which = make("nav", { class: "switch", "aria-label": "What is counted" });
-  const over = overTime("Memories over time, by category");
-  const given = overTime("Tokens per prompt, by day");
+  const modeSwitch = make("nav", { class: "switch", "aria-label": "What is counted" });
+  const growthChart = overTime("Memories over time, by category");
+  const tokenChart = overTime("Tokens per prompt, by day");
   const inside = () => make("div", { class: "inside" });
   const [sums, health] = [inside(), inside()];
   const mean = make("p", { class: "dim" });
   const changes = make("ul", { class: "changes" });
-  const made = {
-    growth: box("growth", "Memories over time", which, over),
+  const sections = {
+    growth: box("growth", "Memories over time", modeSwitch, growthChart),
     news: box("news", "Newest changes", null, changes),
-    tokens: box("tokens", "Tokens per prompt", mean, given),
+    tokens: box("tokens", "Tokens per prompt", mean, tokenChart),
     inbox: box("inbox", "Where captures are", null, sums),
     health: box("health", "Health", null, health),
   };
   find("board").hidden = true;
-  fill(find("board"), ...Object.values(made));
-  return { ...made, which, over, given, mean, sums, state: health, changes };
+  fill(find("board"), ...Object.values(sections));
+  return { ...sections, which: modeSwitch, over: growthChart, given: tokenChart, mean, sums, state: health, changes };
 }
 
 function box(name, title, beside, inside) {
@@ -216,7 +216,7 @@ function box(name, title, beside, inside) {
 }
 
 /** Show the first steps for an empty store. */
-function emptiness() {
+function emptyState() {
   if (!caller.mayWrite) {
     return make("div", { class: "empty" }, make("p", { class: "lead" }, "No memories for this key yet"),
       make("p", {}, "Memories that this key may see appear here as they are stored."));
@@ -238,31 +238,42 @@ const DONE = { add: "added", update: "updated", edit: "edited", delete: "archive
 const shownFigures = new Map(); // labels of the decisions
 
 function drawFigures() {
-  const given = today();
-  figure("Memories", told.live, told.archived ? `${compact(told.archived)} archived` : "all of them live");
-  if (told.done_today === null) return figuresOfArrivals();
-  const done = told.done_today;
-  const each = Object.keys(DONE).filter((name) => done[name]).map((name) => `${compact(done[name])} ${DONE[name]}`);
-  figure("Learned today", (done.add ?? 0) + (done.update ?? 0), each.join(" · ") || "nothing yet");
-  figure("Recalled today", given.memories, given.prompts
-    ? `for ${compact(given.answered)} of ${counted(given.prompts, "prompt")}` : occasions(given) || "no prompt yet");
-  figure("Tokens per prompt", perPrompt(given), given.tokens
-    ? `${counted(given.tokens, "token")} in all today` : "none today");
+  const usage = today();
+  figure("Memories", overview.live, overview.archived ? `${compact(overview.archived)} archived` : "all of them live");
+  if (overview.done_today === null) return figuresOfArrivals();
+  const counts = overview.done_today;
+  const parts = Object.keys(DONE)
+    .filter((name) => counts[name])
+    .map((name) => `${compact(counts[name])} ${DONE[name]}`);
+  figure("Learned today", (counts.add ?? 0) + (counts.update ?? 0), parts.join(" · ") || "nothing yet");
+  figure(
+    "Recalled today",
+    usage.memories,
+    usage.prompts
+      ? `for ${compact(usage.answered)} of ${compactCount(usage.prompts, "prompt")}`
+      : occasions(usage) || "no prompt yet",
+  );
+  figure("Tokens per prompt", perPrompt(usage), usage.tokens
+    ? `${compactCount(usage.tokens, "token")} in all today` : "none today");
 }
 
 /** Return the figures for a viewer who may not see all changes: the number of new memories. */
 function figuresOfArrivals() {
-  const came = (since) => told.arrived.filter((each) => each.day >= since);
-  const count = (list) => list.reduce((all, each) => all + each.count, 0);
-  const words = (list) => byCategory(list).map(([name, many]) => counted(many, name));
-  const [of, lately] = [came(told.days.at(-1)), came(told.days[0])];
+  const arrivalsSince = (since) => overview.arrived.filter((arrival) => arrival.day >= since);
+  const count = (list) => list.reduce((all, arrival) => all + arrival.count, 0);
+  const words = (list) => byCategory(list).map(([name, many]) => compactCount(many, name));
+  const [of, recent] = [arrivalsSince(overview.days.at(-1)), arrivalsSince(overview.days[0])];
   figure("New today", count(of), words(of).join(" · ") || "nothing yet");
-  figure(`New in ${told.days.length} days`, count(lately), words(lately).join(" · ") || "nothing yet", "lately");
+  figure(`New in ${overview.days.length} days`, count(recent), words(recent).join(" · ") || "nothing yet", "lately");
 }
 
-const byCategory = (list) => Object.keys(CATEGORIES)
-  .map((name) => [name, list.filter((each) => each.category === name).reduce((all, each) => all + each.count, 0)])
-  .filter(([, count]) => count);
+const byCategory = (list) =>
+  Object.keys(CATEGORIES)
+    .map((name) => [
+      name,
+      list.filter((arrival) => arrival.category === name).reduce((all, arrival) => all + arrival.count, 0),
+    ])
+    .filter(([, count]) => count);
 
 /** Show a figure in its place; a changed one is highlighted for a moment. */
 function figure(title, value, note, name = title) {
@@ -276,14 +287,16 @@ function figure(title, value, note, name = title) {
 }
 
 const NONE = { prompts: 0, answered: 0, starts: 0, memories: 0, tokens: 0 };
-const today = () => told.injected?.find((each) => each.day === told.days.at(-1)) ?? NONE;
+const today = () => overview.injected?.find((entry) => entry.day === overview.days.at(-1)) ?? NONE;
 
 /** Return the mean: a session start counts as a prompt, as its tokens are counted too. */
 const perPrompt = ({ tokens, prompts, starts }) => (tokens ? Math.round(tokens / (prompts + starts)) : 0);
 
 /** Return what the tokens were injected into: "54 prompts and 9 starts". */
 const occasions = ({ prompts, starts }) =>
-  [prompts && counted(prompts, "prompt"), starts && counted(starts, "session start")].filter(Boolean).join(" and ");
+  [prompts && compactCount(prompts, "prompt"), starts && compactCount(starts, "session start")]
+    .filter(Boolean)
+    .join(" and ");
 
 // ── over time ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -294,71 +307,71 @@ const WEEKDAY = new Intl.DateTimeFormat("en-GB", { weekday: "long", timeZone: "U
 /** Return the columns of a chart, each with the indexes of its days. */
 function columns(days) {
   const long = days.length >= WEEKLY ? 7 : 1;
-  const made = [];
+  const result = [];
   for (let last = days.length - 1; last >= 0; last -= long) {
     const first = Math.max(0, last - long + 1);
-    made.unshift({ first, last, ...named(days[last], last === days.length - 1, long > 1) });
+    result.unshift({ first, last, ...columnLabels(days[last], last === days.length - 1, long > 1) });
   }
-  return made;
+  return result;
 }
 
-function named(day, isToday, isWeek) {
+function columnLabels(day, isToday, isWeek) {
   const date = new Date(`${day}T00:00:00Z`);
   const title = `${isWeek ? "Week to " : ""}${WEEKDAY.format(date)}, ${LONG.format(date)}`;
   return { label: isToday ? "today" : SHORT.format(date), title };
 }
 
 function drawGrowth() {
-  if (!told) return;
-  const shown = columns(told.days);
+  if (!overview) return;
+  const shownColumns = columns(overview.days);
   const series = Object.entries(CATEGORIES).map(([name, title]) => {
-    const came = arrivals(name);
-    const sums = running(came.counts, came.before);
-    const own = ({ first, last }) => came.counts.slice(first, last + 1).reduce((all, each) => all + each, 0);
-    return { name, title, values: shown.map((each) => (view.isNew ? own(each) : sums[each.last])) };
+    const daily = arrivals(name);
+    const sums = running(daily.counts, daily.before);
+    const own = ({ first, last }) => daily.counts.slice(first, last + 1).reduce((all, count) => all + count, 0);
+    return { name, title, values: shownColumns.map((column) => (view.isNew ? own(column) : sums[column.last])) };
   });
-  boxes.over.draw({ kind: view.isNew ? "bars" : "areas", columns: shown.map(bare), series });
+  boxes.over.draw({ kind: view.isNew ? "bars" : "areas", columns: shownColumns.map(bare), series });
 }
 
 /** Return the number of memories of a category on each day, and before the period. */
 function arrivals(category) {
-  const place = new Map(told.days.map((day, number) => [day, number]));
-  const counts = told.days.map(() => 0);
+  const place = new Map(overview.days.map((day, number) => [day, number]));
+  const counts = overview.days.map(() => 0);
   let before = 0;
-  for (const each of told.arrived.filter((every) => every.category === category)) {
-    if (each.day < told.days[0]) before += each.count;
-    else counts[place.get(each.day) ?? counts.length - 1] += each.count; // dated tomorrow by another clock
+  for (const arrival of overview.arrived.filter((every) => every.category === category)) {
+    if (arrival.day < overview.days[0]) before += arrival.count;
+    else counts[place.get(arrival.day) ?? counts.length - 1] += arrival.count; // dated tomorrow by another clock
   }
   return { counts, before };
 }
 
-const running = (counts, before) => counts.map((each) => (before += each));
+const running = (counts, before) => counts.map((count) => (before += count));
 const bare = ({ label, title }) => ({ label, title });
 
 function drawTokens() {
-  if (!told.injected) return;
-  const found = new Map(told.injected.map((each) => [each.day, each]));
-  const shown = columns(told.days).map((column) => {
-    const days = told.days.slice(column.first, column.last + 1).map((day) => found.get(day) ?? NONE);
+  if (!overview.injected) return;
+  const byDay = new Map(overview.injected.map((entry) => [entry.day, entry]));
+  const shownColumns = columns(overview.days).map((column) => {
+    const days = overview.days.slice(column.first, column.last + 1).map((day) => byDay.get(day) ?? NONE);
     return { ...bare(column), ...sumOf(days) };
   });
-  const noted = (each) => ({ ...bare(each),
-    note: occasions(each) ? `${counted(each.tokens, "token")} for ${occasions(each)}` : "no prompt" });
-  boxes.given.draw({ kind: "bars", columns: shown.map(noted),
-    series: [{ name: "tokens", title: "Tokens per prompt", values: shown.map(perPrompt) }] });
+  const withNote = (column) => ({ ...bare(column),
+    note: occasions(column) ? `${compactCount(column.tokens, "token")} for ${occasions(column)}` : "no prompt" });
+  boxes.given.draw({ kind: "bars", columns: shownColumns.map(withNote),
+    series: [{ name: "tokens", title: "Tokens per prompt", values: shownColumns.map(perPrompt) }] });
   const now = today();
   fill(boxes.mean, occasions(now) ? `${exact(perPrompt(now))} on average today` : "no prompt today yet");
 }
 
 const sumOf = (days) => Object.fromEntries(["tokens", "prompts", "starts"].map((name) =>
-  [name, days.reduce((all, each) => all + each[name], 0)]));
+  [name, days.reduce((all, day) => all + day[name], 0)]));
 
-// ── the inbox status ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── inbox status ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const PARTS = ["stored", "merged", "rejected", "pending"];
 
 function drawLedger() {
-  const { inbox } = told;
+  const { inbox } = overview;
   if (!inbox) return;
   if (inbox.captured === 0) {
     return fill(boxes.sums, make("p", { class: "calm" },
@@ -366,8 +379,8 @@ function drawLedger() {
   }
   const together = PARTS.reduce((all, name) => all + inbox[name], 0);
   const off = inbox.captured - together;
-  const wrong = off > 0 ? `${counted(off, "capture")} cannot be accounted for.`
-    : `${counted(-off, "capture")} too many are accounted for.`;
+  const wrong = off > 0 ? `${compactCount(off, "capture")} cannot be accounted for.`
+    : `${compactCount(-off, "capture")} too many are accounted for.`;
   const verdict = off ? state("bad", wrong) : state("good", "Consistent: every capture is accounted for.");
   fill(boxes.sums, sum({ name: "captured", title: "captured", value: inbox.captured },
     PARTS.map((name) => ({ name, title: name, value: inbox[name] }))), verdict, waiting(inbox));
@@ -376,10 +389,18 @@ function drawLedger() {
 /** Return how many captures wait, and for how long. */
 function waiting({ pending, parked, oldest }) {
   if (!pending) return null;
-  const came = oldest ? [", the oldest from ", time(oldest)] : "";
+  const oldestNote = oldest ? [", the oldest from ", time(oldest)] : "";
   const stuck = parked ? ` ${exact(parked)} ${parked === 1 ? "is" : "are"} parked and need attention.` : "";
-  return make("p", { class: "dim" }, `${exact(pending)} ${pending === 1 ? "waits" : "wait"}`, came, ".", stuck, " ",
-    make("a", { href: "inbox" }, "To the inbox"));
+  return make(
+    "p",
+    { class: "dim" },
+    `${exact(pending)} ${pending === 1 ? "waits" : "wait"}`,
+    oldestNote,
+    ".",
+    stuck,
+    " ",
+    make("a", { href: "inbox" }, "To the inbox"),
+  );
 }
 
 // ── health ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -387,27 +408,34 @@ function waiting({ pending, parked, oldest }) {
 const MARKS = { good: ["✓", "well"], bad: ["!", "trouble"], off: ["–", "off"] };
 
 /** Return a health line: a mark, a word and a sentence. */
-function state(how, ...text) {
-  const [mark, word] = MARKS[how];
-  return make("p", { class: `state ${how}` }, make("span", { class: "mark", "aria-hidden": "true" }, mark),
-    make("span", {}, unseen(`${word}: `), ...text));
+function state(kind, ...text) {
+  const [mark, word] = MARKS[kind];
+  return make("p", { class: `state ${kind}` }, make("span", { class: "mark", "aria-hidden": "true" }, mark),
+    make("span", {}, srOnly(`${word}: `), ...text));
 }
 
 function drawHealth() {
   const row = (title, ...inside) => make("div", {}, make("dt", {}, title), make("dd", {}, ...inside));
   fill(boxes.state, make("dl", { class: "states" },
-    row("Model", modelState(told.extraction)),
-    told.store ? row("Store", storeState(told.store)) : null,
-    told.store ? row("Search", searchState(told.store)) : null,
-    row("Service", state("good", `cofio ${told.version}, up ${lasted(told.uptime_seconds)}`))));
+    row("Model", modelState(overview.extraction)),
+    overview.store ? row("Store", storeState(overview.store)) : null,
+    overview.store ? row("Search", searchState(overview.store)) : null,
+    row("Service", state("good", `cofio ${overview.version}, up ${lasted(overview.uptime_seconds)}`))));
 }
 
 function modelState({ enabled, provider, model, status, problem }) {
-  if (!enabled) return state("off", "None is set: the judgement model in the package reads what is said. That is enough to learn.");
-  const name = said([provider, model].filter(Boolean).join(" · "));
+  if (!enabled)
+    return state("off", "None is set: the judgement model in the package reads what is said. That is enough to learn.");
+  const name = userText([provider, model].filter(Boolean).join(" · "));
   if (status === "healthy") return state("good", name, " answers.");
   if (!status) return state("off", name, " is asked how it is.");
-  return state("bad", name, " does not answer", problem ? [": ", said(problem)] : "", ". Captures wait until it does.");
+  return state(
+    "bad",
+    name,
+    " does not answer",
+    problem ? [": ", userText(problem)] : "",
+    ". Captures wait until it does.",
+  );
 }
 
 const STORES = { sqlite: "SQLite", postgresql: "PostgreSQL" };
@@ -418,11 +446,11 @@ function storeState({ name, bytes }) {
 
 function searchState({ embedder, waiting }) {
   if (waiting) {
-    const wait = `${counted(waiting, "memory", "memories")} ${waiting === 1 ? "waits" : "wait"} for a vector`;
+    const wait = `${compactCount(waiting, "memory", "memories")} ${waiting === 1 ? "waits" : "wait"} for a vector`;
     return state("bad", `${wait}, and can be found by words alone.`);
   }
   if (!embedder) return state("off", "Nothing has a vector yet.");
-  return state("good", "By meaning and by words, with ", said(embedder, { class: "name" }), ".");
+  return state("good", "By meaning and by words, with ", userText(embedder, { class: "name" }), ".");
 }
 
 /** Return a size in readable units. */
@@ -434,7 +462,7 @@ function sized(bytes) {
 
 function lasted(seconds) {
   for (const [one, long] of [["day", 86_400], ["hour", 3_600], ["minute", 60]]) {
-    if (seconds >= long) return `for ${counted(Math.floor(seconds / long), one)}`;
+    if (seconds >= long) return `for ${compactCount(Math.floor(seconds / long), one)}`;
   }
   return "since a moment ago";
 }
@@ -445,7 +473,7 @@ const DID = { add: "Learned", update: "Updated", edit: "Edited", delete: "Archiv
   noop: "Stated again", purge: "Erased", revert: "Undone" };
 const QUIET = ["delete", "noop", "purge"];
 const done = new Map(); // loaded changesets by id
-const seen = new Set(); // ids shown before
+const shownIds = new Set(); // ids shown before
 
 /** Load the newest changes to show. Each changeset is requested once, as it does not change. */
 async function gathered() {
@@ -456,46 +484,46 @@ async function gathered() {
     await Promise.all(some.map(async (id) => done.has(id) || done.set(id, changesOf(await get(path("changes", id))))));
     rows.push(...some.flatMap((id) => done.get(id)));
   }
-  for (const id of done.keys()) if (!changesets.some((each) => each.id === id)) done.delete(id);
+  for (const id of done.keys()) if (!changesets.some((changeset) => changeset.id === id)) done.delete(id);
   return rows.slice(0, CHANGES);
 }
 
 function drawChanges(rows) {
-  const isFirst = seen.size === 0;
+  const isFirst = shownIds.size === 0;
   const focused = document.activeElement?.closest(".changes li")?.dataset.id;
-  const lines = rows.map((each) => {
-    const isFresh = !isFirst && !seen.has(each.id);
-    seen.add(each.id);
-    return line(each, isFresh);
+  const lines = rows.map((row) => {
+    const isFresh = !isFirst && !shownIds.has(row.id);
+    shownIds.add(row.id);
+    return line(row, isFresh);
   });
   fill(boxes.changes, ...lines);
   if (!lines.length) fill(boxes.changes, make("li", { class: "calm" }, "Nothing has changed yet."));
-  lines.find((each) => each.dataset.id === focused)?.querySelector("a")?.focus();
+  lines.find((line) => line.dataset.id === focused)?.querySelector("a")?.focus();
 }
 
 /** Return the visible changes of a changeset, last first, and how many more there are. */
 function changesOf({ changes, knowledge, by, at }) {
-  const memories = changes.map((each) => ({ id: `m${each.id}`, did: each.action, by, at,
-    text: (each.after ?? each.before)?.text ?? "",
-    href: each.action === "purge" ? "" : `memories#/${each.memory_id}` }));
-  const rows = knowledge.map((each) => ({ id: `k${each.id}`, did: each.action, by, at,
-    text: known(each), href: `knowledge#/${each.table}/${encodeURIComponent(each.key)}` }));
+  const memories = changes.map((change) => ({ id: `m${change.id}`, did: change.action, by, at,
+    text: (change.after ?? change.before)?.text ?? "",
+    href: change.action === "purge" ? "" : `memories#/${change.memory_id}` }));
+  const rows = knowledge.map((change) => ({ id: `k${change.id}`, did: change.action, by, at,
+    text: describeRow(change), href: `knowledge#/${change.table}/${encodeURIComponent(change.key)}` }));
   const all = [...rows, ...memories].reverse();
-  const [shown, more] = [all.slice(0, OF_ONE), all.length - OF_ONE];
-  if (more > 0) shown.at(-1).more = more;
-  return shown;
+  const [visible, more] = [all.slice(0, OF_ONE), all.length - OF_ONE];
+  if (more > 0) visible.at(-1).more = more;
+  return visible;
 }
 
-function known({ table, before, after }) {
+function describeRow({ table, before, after }) {
   const row = after ?? before;
   return row ? says(table, row) : "";
 }
 
 function line({ id, did, by, at, text, href, more }, isFresh) {
   const words = [make("span", { class: QUIET.includes(did) ? "did quiet" : "did" }, DID[did] ?? did), " ",
-    text ? said(beginning(text, LETTERS), { class: "words" })
+    text ? userText(truncate(text, LETTERS), { class: "words" })
       : make("span", { class: "dim" }, "what is no longer there")];
-  const about = [said(by), " · ", time(at), more ? ` · and ${compact(more)} more` : ""];
+  const about = [userText(by), " · ", time(at), more ? ` · and ${compact(more)} more` : ""];
   return make("li", { "data-id": id, class: isFresh ? "fresh" : null },
     href ? make("a", { href }, ...words) : make("span", {}, ...words),
     make("span", { class: "dim about" }, ...about));

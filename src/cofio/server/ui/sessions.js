@@ -5,7 +5,20 @@
  */
 
 import { decoded, get } from "./api.js";
-import { beginning, button, counted, fill, find, make, newId, said, settled, terms, time, unseen } from "./dom.js";
+import {
+  truncate,
+  button,
+  formatCount,
+  fill,
+  find,
+  make,
+  newId,
+  userText,
+  debounce,
+  definitionList,
+  time,
+  srOnly,
+} from "./dom.js";
 import { caller, doing, enter, trouble, undoing } from "./app-shell.js";
 import { listen } from "./events.js";
 
@@ -15,7 +28,7 @@ const LONG = 600; // characters of a folded text
 const SHORT = 12; // characters of an id in the list
 
 const view = { open: null, project: "", client: "" };
-let shown = PAGE;
+let limit = PAGE;
 let lines = [];
 let latest = 0; // the last requested list: replies for earlier ones are dropped
 let leave = () => {}; // stops listening
@@ -27,25 +40,27 @@ async function show() {
   window.onhashchange = arrive;
   read();
   fill(find("narrow"), filters());
-  const moved = settled(refresh, 300);
-  leave = listen((what) => (what.has("inbox") || what.has("memories")) && moved());
+  const onChange = debounce(refresh, 300);
+  leave = listen((changed) => (changed.has("inbox") || changed.has("memories")) && onChange());
   await refresh();
 }
 
 function empty() {
   latest++;
   leave();
-  [lines, shown] = [[], PAGE];
-  for (const each of ["narrow", "sessions", "told"]) fill(find(each));
+  [lines, limit] = [[], PAGE];
+  for (const name of ["narrow", "sessions", "status"]) fill(find(name));
 }
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 function read() {
   const [name = "", query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  const told = new URLSearchParams(query);
-  view.open = name ? { session: decoded(name), client: told.get("of") ?? "", owner: told.get("owner") } : null;
-  for (const each of ["project", "client"]) view[each] = told.get(each) ?? "";
+  const parameters = new URLSearchParams(query);
+  view.open = name
+    ? { session: decoded(name), client: parameters.get("of") ?? "", owner: parameters.get("owner") }
+    : null;
+  for (const name of ["project", "client"]) view[name] = parameters.get(name) ?? "";
 }
 
 function address(open) {
@@ -67,7 +82,7 @@ async function arrive() {
 }
 
 function filters() {
-  const narrowed = settled(() => {
+  const narrowed = debounce(() => {
     history.replaceState(null, "", address(null));
     view.open = null;
     refresh();
@@ -88,32 +103,34 @@ function filters() {
 // ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 async function refresh() {
-  const mine = ++latest;
+  const request = ++latest;
   try {
-    const narrow = Object.fromEntries(["project", "client"].filter((each) => view[each]).map((each) => [each, view[each]]));
-    const { sessions } = await get("sessions", { limit: shown, ...narrow });
-    if (mine !== latest) return;
-    lines = sessions.map((each) => kept(each) ?? line(each));
+    const narrow = Object.fromEntries(
+      ["project", "client"].filter((name) => view[name]).map((name) => [name, view[name]]),
+    );
+    const { sessions } = await get("sessions", { limit: limit, ...narrow });
+    if (request !== latest) return;
+    lines = sessions.map((session) => existingLine(session) ?? line(session));
     arrange(sessions.length);
     await unfold();
   } catch (error) {
-    if (mine === latest) fill(find("sessions"), trouble(error));
+    if (request === latest) fill(find("sessions"), trouble(error));
   }
 }
 
 /** Return the row of an unchanged session: it stays, open or not. */
-const kept = (about) => lines.find((each) => JSON.stringify(each.about) === JSON.stringify(about));
+const existingLine = (about) => lines.find((line) => JSON.stringify(line.about) === JSON.stringify(about));
 
 function arrange(count) {
   const focused = document.activeElement?.closest("#sessions .row");
   const more = doing(async () => {
-    shown = Math.min(shown + PAGE, MOST);
+    limit = Math.min(limit + PAGE, MOST);
     await refresh();
   });
-  const further = count === shown && shown < MOST ? button("Show more", more, "further") : null;
+  const further = count === limit && limit < MOST ? button("Show more", more, "further") : null;
   fill(find("sessions"), lines.length ? make("ul", { class: "rows" }, ...lines) : nothing(),
     make("div", { class: "after" }, further));
-  fill(find("told"), counted(count, "session"));
+  fill(find("status"), formatCount(count, "session"));
   if (focused?.isConnected) focused.querySelector(".head").focus();
 }
 
@@ -132,10 +149,10 @@ function line(about) {
   const toggle = () => (location.hash = address(isOpen() ? null : about));
   const head = make("button",
     { type: "button", class: "head", "aria-expanded": "false", "aria-controls": inside, onclick: toggle },
-    make("span", { class: "says" }, said(about.project || "no project"), " ",
-      make("span", { class: "dim mono" }, beginning(about.session, SHORT))),
-    make("span", { class: "about" }, said([about.client, about.user || about.agent].filter(Boolean).join(" · "))),
-    make("span", { class: "counts" }, counted(about.turns, "turn")),
+    make("span", { class: "says" }, userText(about.project || "no project"), " ",
+      make("span", { class: "dim mono" }, truncate(about.session, SHORT))),
+    make("span", { class: "about" }, userText([about.client, about.user || about.agent].filter(Boolean).join(" · "))),
+    make("span", { class: "counts" }, formatCount(about.turns, "turn")),
     make("span", { class: "when" }, time(about.last_at)));
   const row = make("li", { class: "row" }, head, detail);
   const set = (open) => {
@@ -162,25 +179,29 @@ const isMeant = ({ about }) =>
   && (view.open.owner === null || ownerOf(about) === view.open.owner);
 
 async function unfold() {
-  const exact = lines.find((each) => isMeant(each) && each.about.session === view.open.session);
+  const exact = lines.find((line) => isMeant(line) && line.about.session === view.open.session);
   const meant = exact ?? lines.find(isMeant) ?? (view.open ? await fetched() : null);
-  for (const each of lines) if (each !== meant) each.shut();
+  for (const line of lines) if (line !== meant) line.shut();
   await meant?.open();
 }
 
 /** Return the session named in the address, shown above the list if the list does not contain it. */
 async function fetched() {
   const { session, client, owner } = view.open;
-  const mine = latest;
+  const request = latest;
   try {
-    const found = await get("session", { session, ...(client ? { client } : {}), ...(owner === null ? {} : { owner }) });
-    if (mine !== latest) return null;
+    const details = await get("session", {
+      session,
+      ...(client ? { client } : {}),
+      ...(owner === null ? {} : { owner }),
+    });
+    if (request !== latest) return null;
     const names = ["client", "session", "user", "agent", "project", "first_at", "last_at", "turns", "summaries"];
-    lines = [line(Object.fromEntries(names.map((each) => [each, found[each]]))), ...lines];
+    lines = [line(Object.fromEntries(names.map((name) => [name, details[name]]))), ...lines];
     arrange(lines.length);
     return lines[0];
   } catch (error) {
-    if (mine === latest) fill(find("sessions"), trouble(error));
+    if (request === latest) fill(find("sessions"), trouble(error));
     return null;
   }
 }
@@ -188,49 +209,51 @@ async function fetched() {
 async function draw(detail, about) {
   fill(detail, make("p", { class: "dim" }, "Looking it up …"));
   try {
-    const found = await get("session", { session: about.session, client: about.client, owner: ownerOf(about) });
+    const details = await get("session", { session: about.session, client: about.client, owner: ownerOf(about) });
     const again = { refresh: () => draw(detail, about) };
-    const turns = found.turn_list.toReversed();
-    fill(detail, facts(found),
-      ...part("Compaction summaries", found.summary_list, "turns", summary),
-      ...part("Learned", found.learned, "kept", (each) => memory(each, again)),
-      ...part("Changed", found.changed, "kept", (each) => memory(each, again)),
-      ...part("Recalled", found.recalled, "kept", (each) => memory(each, again)),
+    const turns = details.turn_list.toReversed();
+    fill(detail, facts(details),
+      ...part("Compaction summaries", details.summary_list, "turns", summary),
+      ...part("Learned", details.learned, "kept", (item) => memory(item, again)),
+      ...part("Changed", details.changed, "kept", (item) => memory(item, again)),
+      ...part("Recalled", details.recalled, "kept", (item) => memory(item, again)),
       ...part("Turns, newest first", turns, "turns", turn));
   } catch (error) {
     fill(detail, trouble(error));
   }
 }
 
-function facts(found) {
-  const begun = new Date(found.first_at).getTime() === new Date(found.last_at).getTime() ? null : time(found.first_at);
-  return terms({
-    "Session": said(found.session, { class: "mono" }),
-    "Project": found.project ? said(found.project, { class: "mono" }) : null,
-    "Whose": found.user || found.agent ? said([found.user, found.agent].filter(Boolean).join(" · ")) : null,
+function facts(details) {
+  const begun =
+    new Date(details.first_at).getTime() === new Date(details.last_at).getTime() ? null : time(details.first_at);
+  return definitionList({
+    "Session": userText(details.session, { class: "mono" }),
+    "Project": details.project ? userText(details.project, { class: "mono" }) : null,
+    "Whose": details.user || details.agent ? userText([details.user, details.agent].filter(Boolean).join(" · ")) : null,
     "First turn": begun,
-    "Last turn": time(found.last_at),
+    "Last turn": time(details.last_at),
   }, { class: "facts" });
 }
 
-function part(title, found, kind, draws) {
-  return found.length ? [make("h2", { class: "small" }, title), make("ul", { class: kind }, ...found.map(draws))] : [];
+function part(title, items, kind, draws) {
+  return items.length ? [make("h2", { class: "small" }, title), make("ul", { class: kind }, ...items.map(draws))] : [];
 }
 
 function turn({ at, prompt, answer }) {
   return make("li", {}, make("p", { class: "dim" }, time(at)),
-    prompt ? make("blockquote", { class: "prompt" }, unseen("User: "), whole(prompt)) : null,
-    answer ? make("blockquote", {}, unseen("Assistant: "), whole(answer)) : null);
+    prompt ? make("blockquote", { class: "prompt" }, srOnly("User: "), unabridged(prompt)) : null,
+    answer ? make("blockquote", {}, srOnly("Assistant: "), unabridged(answer)) : null);
 }
 
-const summary = ({ at, text }) => make("li", {}, make("p", { class: "dim" }, time(at)), make("blockquote", {}, whole(text)));
+const summary = ({ at, text }) =>
+  make("li", {}, make("p", { class: "dim" }, time(at)), make("blockquote", {}, unabridged(text)));
 
 /** Return a text, folded if long. */
-function whole(text) {
-  if (text.length <= LONG) return said(text, { class: "whole" });
+function unabridged(text) {
+  if (text.length <= LONG) return userText(text, { class: "whole" });
   const place = make("div", {});
-  fill(place, said(beginning(text, LONG), { class: "whole" }), " ",
-    button("Show all", () => fill(place, said(text, { class: "whole" })), "link"));
+  fill(place, userText(truncate(text, LONG), { class: "whole" }), " ",
+    button("Show all", () => fill(place, userText(text, { class: "whole" })), "link"));
   return place;
 }
 
@@ -238,9 +261,9 @@ function memory({ id, text, action, changeset, undone }, again) {
   const word = { add: "", update: "changed", delete: "archived" }[action] ?? action;
   const undo = changeset && !undone && caller.mayWrite
     ? make("button", { type: "button", class: "link", onclick: undoing(changeset, again) },
-      "Undo", unseen(` changeset ${changeset}`))
+      "Undo", srOnly(` changeset ${changeset}`))
     : null;
-  return make("li", {}, said(text), make("p", { class: "dim" },
+  return make("li", {}, userText(text), make("p", { class: "dim" },
     make("a", { href: `memories#/${id}` }, `memory ${id}`), word ? ` · ${word}` : "",
     undone ? [" · ", make("span", { class: "tag" }, "undone")] : "", undo ? [" · ", undo] : ""));
 }

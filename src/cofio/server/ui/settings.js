@@ -7,7 +7,19 @@
 import { get } from "./api.js";
 import { checkList } from "./doctor.js";
 import { advice, copyable } from "./clipboard.js";
-import { button, counted, fill, find, make, menu, newId, plainNumber, said, settled, terms } from "./dom.js";
+import {
+  button,
+  formatCount,
+  fill,
+  find,
+  make,
+  menu,
+  newId,
+  plainNumber,
+  userText,
+  debounce,
+  definitionList,
+} from "./dom.js";
 import { caller, doing, enter, trouble } from "./app-shell.js";
 
 const PARTS = {
@@ -18,7 +30,7 @@ const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
 const WANTS = { wrong: "to mend", warning: "to look at" };
 
 const view = { part: "settings", name: "", text: "", group: "", onlySet: false };
-let known = null; // settings as loaded
+let loaded = null; // settings as loaded
 let examined = null; // last result of the doctor
 let latest = 0; // the last requested part
 
@@ -31,8 +43,8 @@ async function show() {
 
 function empty() {
   latest++;
-  known = examined = null;
-  for (const each of ["acts", "parts", "part", "what", "told"]) fill(find(each));
+  loaded = examined = null;
+  for (const name of ["acts", "parts", "part", "what", "status"]) fill(find(name));
 }
 
 function read() {
@@ -41,7 +53,7 @@ function read() {
 }
 
 async function draw() {
-  const mine = ++latest;
+  const request = ++latest;
   read();
   fill(find("acts"));
   if (!caller.mayAll) return fill(find("part"), bounded());
@@ -49,12 +61,12 @@ async function draw() {
   fill(find("what"), PARTS[view.part].what);
   if (view.part === "doctor") return drawDoctor();
   try {
-    const told = await get("settings");
-    if (mine !== latest) return;
-    known = told;
+    const reply = await get("settings");
+    if (request !== latest) return;
+    loaded = reply;
     drawSettings();
   } catch (error) {
-    if (mine === latest) fill(find("part"), trouble(error));
+    if (request === latest) fill(find("part"), trouble(error));
   }
 }
 
@@ -73,25 +85,25 @@ function bounded() {
 
 function drawSettings() {
   const groups = make("div", { class: "groups" });
-  const again = settled(() => drawGroups(groups), 80);
+  const again = debounce(() => drawGroups(groups), 80);
   fill(find("part"), notices(), changing(), narrowing(again), groups);
   drawGroups(groups);
-  const named = view.name && document.getElementById(`setting-${view.name}`);
-  if (!named) return;
-  named.open = true;
-  named.scrollIntoView({ block: "center" });
-  named.querySelector("summary").focus({ preventScroll: true });
+  const target = view.name && document.getElementById(`setting-${view.name}`);
+  if (!target) return;
+  target.open = true;
+  target.scrollIntoView({ block: "center" });
+  target.querySelector("summary").focus({ preventScroll: true });
 }
 
 /** Return what prevents the next start, and what takes effect with it. */
 function notices() {
-  const waits = known.settings.filter((each) => each.waits);
+  const waits = loaded.settings.filter((setting) => setting.waits);
   return [
-    known.problem ? make("div", { class: "trouble" }, advice(known.problem)) : null,
+    loaded.problem ? make("div", { class: "trouble" }, advice(loaded.problem)) : null,
     waits.length ? make("div", { class: "note" },
       make("p", {}, `${waits.length === 1 ? "1 setting was" : `${waits.length} settings were`} changed since the `,
         "service started, and waits for the next start: ",
-        ...waits.flatMap((each) => [make("code", {}, each.name), " "])),
+        ...waits.flatMap((wait) => [make("code", {}, wait.name), " "])),
       restart()) : null,
   ];
 }
@@ -120,27 +132,27 @@ function narrowing(again) {
 /** Return the topics of the shown settings. */
 function about(again) {
   const id = newId("about");
-  const names = [...new Set(known.settings.map((each) => each.group))];
-  const chosen = make("select", { id }, make("option", { value: "" }, "everything"),
-    ...names.map((each) => make("option", { value: each }, each)));
-  chosen.value = view.group;
-  chosen.addEventListener("change", () => {
-    view.group = chosen.value;
+  const names = [...new Set(loaded.settings.map((setting) => setting.group))];
+  const select = make("select", { id }, make("option", { value: "" }, "everything"),
+    ...names.map((name) => make("option", { value: name }, name)));
+  select.value = view.group;
+  select.addEventListener("change", () => {
+    view.group = select.value;
     again();
   });
-  return make("div", { class: "field" }, make("label", { for: id }, "About"), chosen);
+  return make("div", { class: "field" }, make("label", { for: id }, "About"), select);
 }
 
 /** Return the matching settings. If they are the same as before, open and focused ones stay so. */
 function drawGroups(groups) {
-  const fitting = known.settings.filter(fits);
-  fill(find("told"), counted(fitting.length, "setting"));
+  const fitting = loaded.settings.filter(fits);
+  fill(find("status"), formatCount(fitting.length, "setting"));
   const those = fitting.map(({ name }) => name).join(" ");
   if (groups.dataset.those === those) return;
   groups.dataset.those = those;
-  const names = [...new Set(fitting.map((each) => each.group))];
+  const names = [...new Set(fitting.map((setting) => setting.group))];
   fill(groups, names.length
-    ? names.map((group) => section(group, fitting.filter((each) => each.group === group)))
+    ? names.map((group) => section(group, fitting.filter((setting) => setting.group === group)))
     : make("div", { class: "empty" }, make("p", {}, "No setting matches.")));
 }
 
@@ -159,40 +171,42 @@ function section(group, settings) {
 function item(setting) {
   const { name, says, waits } = setting;
   const inside = make("div", { class: "detail" });
-  const shown = make("details", { class: "setting", id: `setting-${name}` },
+  const element = make("details", { class: "setting", id: `setting-${name}` },
     make("summary", {},
       make("span", { class: "whatfor" }, make("code", { class: "name" }, name), make("span", { class: "dim" }, says)),
       make("span", { class: "value" }, valued(setting)),
       make("span", { class: "origin" }, origin(setting), waits ? make("span", { class: "tag" }, "waits") : null)),
     inside);
-  shown.addEventListener("toggle", () => {
-    if (shown.open) fill(inside, ways(setting)); // created when opened, as there are many
-    if (!shown.open && view.name !== name) return;
-    view.name = shown.open ? name : "";
-    history.replaceState(null, "", `#/settings${shown.open ? `/${name}` : ""}`);
+  element.addEventListener("toggle", () => {
+    if (element.open) fill(inside, ways(setting)); // created when opened, as there are many
+    if (!element.open && view.name !== name) return;
+    view.name = element.open ? name : "";
+    history.replaceState(null, "", `#/settings${element.open ? `/${name}` : ""}`);
   });
-  return shown;
+  return element;
 }
 
 /** Return the value as shown; of a secret, whether it is set. */
 function valued({ value, secret }) {
   if (secret || value === "") return make("span", { class: "dim" }, secret ? value : "empty");
-  return make("code", {}, said(typeof value === "number" ? plainNumber(value) : String(value)));
+  return make("code", {}, userText(typeof value === "number" ? plainNumber(value) : String(value)));
 }
 
 function origin({ origin: from }) {
   if (from === "default") return make("span", { class: "dim" }, "by default");
   if (from === "flag") return "given as a flag";
-  return from === known.file ? "config.toml" : make("code", {}, from);
+  return from === loaded.file ? "config.toml" : make("code", {}, from);
 }
 
 /** Return how to set it: the line of the file, the variables, and the default. */
 function ways({ name, variables, line, secret, value, default: usual }) {
   const command = secret ? `cofio config set ${name}` : `cofio config set ${name} ${quoted(String(value))}`;
-  return terms({
+  return definitionList({
     "In config.toml": line ? copyable(line) : "Not there: the file is in this folder.",
     "Or by a command": line ? copyable(command) : null,
-    [`Or by a variable${variables.length > 1 ? ", the first wins" : ""}`]: variables.map((each) => copyable(each)),
+    [`Or by a variable${variables.length > 1 ? ", the first wins" : ""}`]: variables.map((variable) =>
+      copyable(variable),
+    ),
     "By default": secret || usual === "" ? null : make("code", {}, String(usual)),
   });
 }
@@ -201,26 +215,35 @@ function ways({ name, variables, line, secret, value, default: usual }) {
 const quoted = (text) => (/^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 function changing() {
-  return make("section", { class: "changing", "aria-label": "To change one" },
-    make("p", {}, "Nothing is changed here. Open one for its line and its variable, put it into ", copyable(known.file),
-      known.there ? "" : " (which is not there yet)", " and start the service again. Flags win over variables, ",
-      "variables over the file, and that over the defaults."),
-    known.settings.some((each) => each.waits) ? null : restart());
+  return make(
+    "section",
+    { class: "changing", "aria-label": "To change one" },
+    make(
+      "p",
+      {},
+      "Nothing is changed here. Open one for its line and its variable, put it into ",
+      copyable(loaded.file),
+      loaded.there ? "" : " (which is not there yet)",
+      " and start the service again. Flags win over variables, ",
+      "variables over the file, and that over the defaults.",
+    ),
+    loaded.settings.some((setting) => setting.waits) ? null : restart(),
+  );
 }
 
 // ── the doctor ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 function drawDoctor() {
-  const found = make("div", { class: "found-checks" });
+  const checks = make("div", { class: "found-checks" });
   const run = doing(async () => {
-    fill(find("told"), "Looking …");
-    fill(found, make("p", { class: "dim" }, "Looking …"));
-    await examine(found);
+    fill(find("status"), "Looking …");
+    fill(checks, make("p", { class: "dim" }, "Looking …"));
+    await examine(checks);
   });
   fill(find("acts"), button("Examine", run, "primary"));
-  fill(find("part"), found);
-  if (examined) return drawChecks(found);
-  fill(found, make("div", { class: "empty" },
+  fill(find("part"), checks);
+  if (examined) return drawChecks(checks);
+  fill(checks, make("div", { class: "empty" },
     make("p", { class: "lead" }, "No checks yet"),
     make("p", {}, "The doctor looks at the home and its files, the service, the store, the embedder, the model, what ",
       "waits, and the hooks of every client here. It changes nothing, and runs no hook."),
@@ -228,34 +251,34 @@ function drawDoctor() {
       copyable("cofio doctor"))));
 }
 
-async function examine(found) {
+async function examine(container) {
   try {
     const { checks } = await get("doctor");
     if (!caller.mayAll) return; // the page was left
     examined = { checks, at: new Date() };
-    if (found.isConnected) drawChecks(found);
+    if (container.isConnected) drawChecks(container);
   } catch (error) {
-    if (!found.isConnected) return;
-    fill(found, trouble(error));
-    fill(find("told"), "That did not work.");
+    if (!container.isConnected) return;
+    fill(container, trouble(error));
+    fill(find("status"), "That did not work.");
   }
 }
 
-function drawChecks(found) {
+function drawChecks(container) {
   const { checks, at } = examined;
   const all = verdict(checks);
-  fill(find("told"), all);
-  const urgent = ["wrong", "warning", "ok"].flatMap((state) => checks.filter((each) => each.state === state));
-  fill(found,
+  fill(find("status"), all);
+  const urgent = ["wrong", "warning", "ok"].flatMap((state) => checks.filter((check) => check.state === state));
+  fill(container,
     make("p", { class: "verdict" }, make("strong", {}, all), " ",
       make("span", { class: "dim" }, `Looked at ${CLOCK.format(at)}.`)),
     checkList(urgent));
 }
 
 function verdict(checks) {
-  const told = Object.entries(WANTS).map(([state, what]) => {
-    const count = checks.filter((each) => each.state === state).length;
-    return count ? `${counted(count, "thing")} ${what}` : "";
+  const counts = Object.entries(WANTS).map(([state, word]) => {
+    const count = checks.filter((check) => check.state === state).length;
+    return count ? `${formatCount(count, "thing")} ${word}` : "";
   }).filter(Boolean);
-  return told.length ? `${told.join(", ")}.` : "All is well.";
+  return counts.length ? `${counts.join(", ")}.` : "All is well.";
 }

@@ -5,8 +5,8 @@
  */
 
 import { decoded, get, path } from "./api.js";
-import { counted, exact, swatch } from "./charts.js";
-import { beginning, button, fill, find, make, newId, said, time, unseen } from "./dom.js";
+import { compactCount, exact, swatch } from "./charts.js";
+import { truncate, button, fill, find, make, newId, userText, time, srOnly } from "./dom.js";
 import { caller, enter, trouble } from "./app-shell.js";
 import { listen } from "./events.js";
 import { MANY } from "./memory-labels.js";
@@ -37,24 +37,24 @@ function empty() {
   latest++;
   leave();
   leave = () => {};
-  for (const each of ["which", "team", "told"]) fill(find(each));
+  for (const name of ["which", "team", "status"]) fill(find(name));
 }
 
 /** Refresh after changes, rate-limited. */
 function followed() {
   let timer = 0;
-  const moved = (what) => {
-    if (what.has("memories")) timer ||= setTimeout(() => ((timer = 0), refresh()), PAUSE);
+  const onChange = (changed) => {
+    if (changed.has("memories")) timer ||= setTimeout(() => ((timer = 0), refresh()), PAUSE);
   };
-  const end = listen(moved);
+  const end = listen(onChange);
   return () => (clearTimeout(timer), end());
 }
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 function read() {
-  const [, which = "all", team = ""] = location.hash.split("/").map(decoded);
-  const next = { which: which || "all", team };
+  const [, mode = "all", team = ""] = location.hash.split("/").map(decoded);
+  const next = { which: mode || "all", team };
   if (next.which !== view.which || next.team !== view.team) view.shown = STEP;
   Object.assign(view, next);
 }
@@ -65,30 +65,30 @@ async function arrive() {
   await refresh();
 }
 
-const address = (which, team = view.team) => `#/${path(which)}${team ? `/${path(team)}` : ""}`;
+const address = (mode, team = view.team) => `#/${path(mode)}${team ? `/${path(team)}` : ""}`;
 
 function drawTabs() {
   const tab = (href, isHere, ...inside) => make("a", { href, "aria-current": isHere ? "page" : null }, ...inside);
   const tabs = Object.entries(CATEGORIES).map(([name, title]) => tab(address(name), view.which === name, title));
   const isKind = !Object.hasOwn(CATEGORIES, view.which);
   const focused = document.activeElement?.getAttribute("href");
-  fill(find("which"), ...tabs, isKind ? tab(address(view.which), true, "Kind: ", said(view.which)) : null,
-    view.team ? make("a", { href: address(view.which, ""), class: "off" }, "Team: ", said(view.team),
-      make("span", { "aria-hidden": "true" }, " ×"), unseen(": show all teams")) : null);
-  [...find("which").children].find((each) => each.getAttribute("href") === focused)?.focus();
+  fill(find("which"), ...tabs, isKind ? tab(address(view.which), true, "Kind: ", userText(view.which)) : null,
+    view.team ? make("a", { href: address(view.which, ""), class: "off" }, "Team: ", userText(view.team),
+      make("span", { "aria-hidden": "true" }, " ×"), srOnly(": show all teams")) : null);
+  [...find("which").children].find((child) => child.getAttribute("href") === focused)?.focus();
 }
 
 // ── what there is ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 async function refresh() {
-  const mine = ++latest;
+  const request = ++latest;
   const about = { category: view.which === "all" ? "" : view.which, team: view.team };
   try {
     const [{ patterns }, { memories }] = await Promise.all([
       get("team/patterns", { ...about, limit: PATTERNS }), get("team/facts", { ...about, limit: view.shown + 1 })]);
-    if (mine === latest) draw(patterns, memories);
+    if (request === latest) draw(patterns, memories);
   } catch (error) {
-    if (mine !== latest || (!error.status && find("team").hasChildNodes())) return; // keep what is shown
+    if (request !== latest || (!error.status && find("team").hasChildNodes())) return; // keep what is shown
     fill(find("team"), trouble(error));
   }
 }
@@ -97,11 +97,11 @@ function draw(patterns, memories) {
   const focused = document.activeElement?.closest("[data-id]")?.dataset.id;
   const more = memories.length > view.shown;
   const facts = memories.slice(0, view.shown);
-  const several = new Set(facts.map((each) => each.team)).size > 1;
+  const several = new Set(facts.map((fact) => fact.team)).size > 1;
   const isNarrowed = view.which !== "all" || view.team !== "";
-  if (!facts.length && !patterns.length && !isNarrowed) fill(find("team"), emptiness());
-  else fill(find("team"), repeated(patterns, isNarrowed), known(facts, several, more, isNarrowed));
-  fill(find("told"), `${counted(facts.length, "fact")}, ${counted(patterns.length, "pattern")}`);
+  if (!facts.length && !patterns.length && !isNarrowed) fill(find("team"), emptyState());
+  else fill(find("team"), repeated(patterns, isNarrowed), factList(facts, several, more, isNarrowed));
+  fill(find("status"), `${compactCount(facts.length, "fact")}, ${compactCount(patterns.length, "pattern")}`);
   if (focused) find("team").querySelector(`[data-id="${focused}"] a`)?.focus();
 }
 
@@ -112,7 +112,7 @@ function box(name, title, about, ...inside) {
 }
 
 /** Show what to do when the team has no memories. */
-function emptiness() {
+function emptyState() {
   const first = 'cofio add "Billing never migrates on a Friday" --agent ops --visibility team';
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "No team memories yet"),
@@ -126,11 +126,11 @@ function emptiness() {
 // ── what agents keep saying ────────────────────────────────────────────────────────────────────────────────────────
 
 function repeated(patterns, isNarrowed) {
-  const most = Math.max(...patterns.map((each) => each.occurrences));
+  const most = Math.max(...patterns.map((pattern) => pattern.occurrences));
   const none = isNarrowed ? "Nothing of this kind was stated twice."
     : "No agent has stated the same fact twice yet. Repetitions are counted here.";
   return box("patterns", "What agents keep saying", "Stated twice or more by one agent, most frequent first.",
-    patterns.length ? make("ol", {}, ...patterns.map((each) => pattern(each, most)))
+    patterns.length ? make("ol", {}, ...patterns.map((entry) => pattern(entry, most)))
       : make("p", { class: "calm" }, none));
 }
 
@@ -138,40 +138,41 @@ function pattern({ agent, occurrences, memory }, most) {
   const level = make("span", { class: "level", "data-part": memory.category });
   level.style.inlineSize = `${(occurrences / most) * 100}%`;
   const times = make("p", { class: "times" }, make("b", {}, exact(occurrences)),
-    make("span", { "aria-hidden": "true" }, "×"), unseen(" times"));
+    make("span", { "aria-hidden": "true" }, "×"), srOnly(" times"));
   return make("li", { "data-id": `p${memory.id}-${hash(agent)}` }, times,
     make("div", { class: "what" }, words(memory),
       make("span", { class: "bar", "aria-hidden": "true" }, level),
-      make("p", { class: "about" }, said(agent || "unknown agent"), kind(memory))));
+      make("p", { class: "about" }, userText(agent || "unknown agent"), kind(memory))));
 }
 
 /** Return an id for a name of any characters. */
-const hash = (text) => [...text].reduce((all, each) => (all * 31 + each.codePointAt(0)) >>> 0, 7);
+const hash = (text) => [...text].reduce((all, letter) => (all * 31 + letter.codePointAt(0)) >>> 0, 7);
 
 // ── what the team knows ────────────────────────────────────────────────────────────────────────────────────────────
 
-function known(facts, several, more, isNarrowed) {
+function factList(facts, several, more, isNarrowed) {
   const none = isNarrowed ? "The team knows nothing of this kind." : "No team memories yet.";
   const further = () => {
     view.shown = Math.min(MOST - 1, view.shown + STEP);
     refresh();
   };
   return box("facts", "Facts", "Most recently stated first.",
-    facts.length ? make("ul", {}, ...facts.map((each) => fact(each, several))) : make("p", { class: "calm" }, none),
+    facts.length ? make("ul", {}, ...facts.map((entry) => fact(entry, several))) : make("p", { class: "calm" }, none),
     more && view.shown < MOST - 1 ? button("Show more", further, "further") : null);
 }
 
 function fact(memory, several) {
   const { agent, user, team, occurrences } = memory;
-  const who = [user, agent].filter(Boolean).map((each) => said(each));
-  const whose = several && team ? make("a", { class: "pill", href: address(view.which, team) }, said(team)) : null;
+  const authors = [user, agent].filter(Boolean).map((name) => userText(name));
+  const teamLink =
+    several && team ? make("a", { class: "pill", href: address(view.which, team) }, userText(team)) : null;
   const often = occurrences > 1 ? make("span", {}, `told ${exact(occurrences)} times`) : null;
   return make("li", { "data-id": `f${memory.id}` }, words(memory),
-    make("p", { class: "about" }, ...who, whose, kind(memory), time(memory.created_at), often));
+    make("p", { class: "about" }, ...authors, teamLink, kind(memory), time(memory.created_at), often));
 }
 
 const words = ({ id, text }) => make("a", { class: "words", href: `memories#/${id}` },
-  said(beginning(text, LETTERS)));
+  userText(truncate(text, LETTERS)));
 
 /** Return the category by colour and word, and the kind as a filter link. */
 function kind({ category, kind: name }) {

@@ -5,28 +5,32 @@
  * views.
  */
 
-import { fill, find, make, menu, settled } from "./dom.js";
+import { fill, find, make, menu, debounce } from "./dom.js";
 import { caller, enter } from "./app-shell.js";
 import { listen } from "./events.js";
 import { modelCalls } from "./llm-calls.js";
 import { contradictions } from "./contradictions.js";
 import { repeats, unused } from "./proposals.js";
-import { usage, whatRan } from "./maintenance-runs.js";
+import { usage, runHistory } from "./maintenance-runs.js";
 
 const VIEWS = {
   repeats: ["Repeats", "Duplicates are merged into one memory. Each merge is previewed.", repeats],
   unused: ["Unused", "Memories not recalled for long are archived, never erased.", unused],
-  contradictions: ["Contradictions", "Pairs of memories that contradict each other. You choose which holds.", contradictions],
+  contradictions: [
+    "Contradictions",
+    "Pairs of memories that contradict each other. You choose which holds.",
+    contradictions,
+  ],
   use: ["Use", "Memories recalled most, never, and not for long.", usage],
   calls: ["Model calls", "What was sent to the language model, and how much of the daily budget is used.", modelCalls],
 };
 
 let view = "repeats";
-let shown = {}; // nodes of each view
+let nodes = {}; // nodes of each view
 let ran = null;
 let leave = () => {}; // stops listening
 
-const acts = { changed: () => ran?.refresh() };
+const callbacks = { changed: () => ran?.refresh() };
 
 enter({ show, empty });
 
@@ -34,18 +38,18 @@ async function show() {
   leave();
   if (!caller.mayAll) return fill(find("look"), notForYou());
   window.onhashchange = arrive;
-  ran = whatRan(acts);
+  ran = runHistory(callbacks);
   fill(find("history"), ...ran.boxes);
-  const moved = settled(() => ran?.refresh(), 300);
-  leave = listen((what) => what.has("memories") && moved());
+  const onChange = debounce(() => ran?.refresh(), 300);
+  leave = listen((changed) => changed.has("memories") && onChange());
   arrive();
   await ran.refresh();
 }
 
 function empty() {
   leave();
-  [shown, ran] = [{}, null];
-  for (const each of ["what", "views", "look", "history"]) fill(find(each));
+  [nodes, ran] = [{}, null];
+  for (const name of ["what", "views", "look", "history"]) fill(find(name));
 }
 
 function notForYou() {
@@ -59,9 +63,9 @@ function notForYou() {
 function arrive() {
   const [, name = ""] = location.hash.split("/");
   if (Object.hasOwn(VIEWS, name || "repeats")) view = name || "repeats";
-  menu(find("views"), Object.entries(VIEWS).map(([each, [title]]) => [`#/${each}`, each === view, title]));
-  const [, says, made] = VIEWS[view];
+  menu(find("views"), Object.entries(VIEWS).map(([name, [title]]) => [`#/${name}`, name === view, title]));
+  const [, says, build] = VIEWS[view];
   fill(find("what"), says);
-  shown[view] ??= made(acts);
-  fill(find("look"), shown[view]);
+  nodes[view] ??= build(callbacks);
+  fill(find("look"), nodes[view]);
 }

@@ -13,25 +13,25 @@ const NOTHING = { total: 0, at: () => null, want: () => {}, range: async () => [
 
 /**
  * @param {HTMLElement} box the listbox
- * @param {object} told `draw(item, place)` returns a row's content, `says(item)` a text to detect changes; `open(item)`
+ * @param {object} options `draw(item, place)` returns a row, `says(item)` a text to detect changes; `open(item)`
  *   and `leave()` are callbacks; `ticked(items)` gets the selected items, at most `most`; `failed(error)` gets errors
  */
-export function listing(box, told) {
+export function listing(box, options) {
   const name = newId("row");
   const room = make("div", { class: "room", role: "presentation" });
-  const drawn = new Map(); // rows by their index
+  const rows = new Map(); // rows by their index
   const ticks = new Map(); // selected items by id
   let source = NOTHING;
   let tall = 80;
   let active = -1; // row of the keyboard cursor
   let from = -1; // start of a range selection
   let current = 0; // id of the open item
-  let kept = 0; // scroll position
+  let scrollPosition = 0; // scroll position
   let maySeveral = false;
 
   fill(box, room);
   box.addEventListener("scroll", () => {
-    kept = box.scrollTop;
+    scrollPosition = box.scrollTop;
     redraw();
   });
   box.addEventListener("keydown", pressed);
@@ -39,7 +39,7 @@ export function listing(box, told) {
   box.addEventListener("mousedown", (event) => event.shiftKey && event.preventDefault()); // selects rows, not text
   box.addEventListener("focus", () => active < 0 && source.total && moveTo(inSight(), false));
   new ResizeObserver(() => {
-    if (box.clientHeight && box.scrollTop !== kept) box.scrollTop = kept; // it was out of sight
+    if (box.clientHeight && box.scrollTop !== scrollPosition) box.scrollTop = scrollPosition; // it was out of sight
     redraw();
   }).observe(box);
 
@@ -58,31 +58,31 @@ export function listing(box, told) {
     room.style.blockSize = `${height()}px`;
     const first = Math.max(0, Math.floor(above() / tall) - AROUND);
     const last = Math.min(source.total, Math.ceil((above() + box.clientHeight) / tall) + AROUND) - 1;
-    for (const [place, row] of drawn) {
-      if (place >= first && place <= last && row.says === said(place)) continue;
+    for (const [place, row] of rows) {
+      if (place >= first && place <= last && row.says === rowText(place)) continue;
       row.remove();
-      drawn.delete(place);
+      rows.delete(place);
     }
     const shift = box.scrollTop - above();
     let next = null;
     for (let place = last; place >= first; place--) { // from below, so that they are in order
-      const row = drawn.get(place) ?? room.insertBefore(made(place), next);
+      const row = rows.get(place) ?? room.insertBefore(createRow(place), next);
       row.style.transform = `translateY(${place * tall + shift}px)`;
-      drawn.set(place, row);
+      rows.set(place, row);
       next = row;
     }
     point();
     source.want(first, last);
   }
 
-  const said = (place) => `${source.total} ${told.says(source.at(place))}`;
+  const rowText = (place) => `${source.total} ${options.says(source.at(place))}`;
 
-  function made(place) {
+  function createRow(place) {
     const item = source.at(place);
     const about = { role: "option", id: `${name}-${place}`, "aria-setsize": source.total, "aria-posinset": place + 1 };
-    const row = make("div", { ...about, class: item ? "line" : "line blank" }, ...told.draw(item, place));
+    const row = make("div", { ...about, class: item ? "line" : "line blank" }, ...options.draw(item, place));
     row.dataset.place = place;
-    row.says = said(place);
+    row.says = rowText(place);
     mark(row, item, place);
     return row;
   }
@@ -98,20 +98,20 @@ export function listing(box, told) {
   }
 
   function markAll() {
-    for (const [place, row] of drawn) mark(row, source.at(place), place);
+    for (const [place, row] of rows) mark(row, source.at(place), place);
     point();
   }
 
   /** Mark the row of the keyboard cursor, if it is in the page. */
   function point() {
-    const row = drawn.get(active);
+    const row = rows.get(active);
     if (row) box.setAttribute("aria-activedescendant", row.id);
     else box.removeAttribute("aria-activedescendant");
   }
 
   function scrollTo(top) {
     box.scrollTop = top / stretch();
-    kept = box.scrollTop;
+    scrollPosition = box.scrollTop;
     redraw();
   }
 
@@ -137,10 +137,10 @@ export function listing(box, told) {
     const { key, shiftKey } = event;
     const isCommand = event.ctrlKey || event.metaKey;
     if (Object.hasOwn(STEPS, key)) walk(STEPS[key](), shiftKey && maySeveral);
-    else if (key === "Enter" && source.at(active)) told.open(source.at(active));
+    else if (key === "Enter" && source.at(active)) options.open(source.at(active));
     else if (key === " " && maySeveral) tickAt(active, shiftKey);
     else if (key === "a" && isCommand && maySeveral) tickRange(0, source.total - 1);
-    else if (key === "Escape") (ticks.size ? clear : told.leave)();
+    else if (key === "Escape") (ticks.size ? clear : options.leave)();
     else return;
     event.preventDefault();
   }
@@ -159,7 +159,7 @@ export function listing(box, told) {
     moveTo(place, false);
     const isTick = event.target.closest(".tick") || event.ctrlKey || event.metaKey || event.shiftKey;
     if (maySeveral && isTick) tickAt(place, event.shiftKey);
-    else told.open(item);
+    else options.open(item);
   }
 
   // ── ticking several ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,11 +177,11 @@ export function listing(box, told) {
   async function tickRange(one, other) {
     const [first, last] = one < other ? [one, other] : [other, one];
     try {
-      const items = await source.range(first, Math.min(last, first + told.most - 1));
-      for (const each of items) if (ticks.size < told.most) ticks.set(each.id, each);
+      const items = await source.range(first, Math.min(last, first + options.most - 1));
+      for (const item of items) if (ticks.size < options.most) ticks.set(item.id, item);
       changed();
     } catch (error) {
-      told.failed(error);
+      options.failed(error);
     }
   }
 
@@ -193,7 +193,7 @@ export function listing(box, told) {
 
   function changed() {
     markAll();
-    told.ticked([...ticks.values()]);
+    options.ticked([...ticks.values()]);
   }
 
   // ── what the page does with it ───────────────────────────────────────────────────────────────────────────────────
@@ -206,9 +206,9 @@ export function listing(box, told) {
       [source, tall, active, from] = [other, rowHeight, -1, -1];
       box.style.setProperty("--row", `${tall}px`);
       ticks.clear();
-      box.scrollTop = kept = 0;
+      box.scrollTop = scrollPosition = 0;
       redraw();
-      told.ticked([]);
+      options.ticked([]);
     },
     /** Let `change` replace the source; what is in sight stays in place. */
     async keep(change) {
@@ -243,7 +243,7 @@ const NEAR = 200; // positions searched for a moved item
 /** Return the current position of an item; the old one if it is not nearby. */
 function place(source, id, was) {
   for (let off = 0; off <= NEAR; off++) {
-    for (const each of [was - off, was + off]) if (source.at(each)?.id === id && id !== undefined) return each;
+    for (const index of [was - off, was + off]) if (source.at(index)?.id === id && id !== undefined) return index;
   }
   return was;
 }
