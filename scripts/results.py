@@ -75,38 +75,38 @@ MEASURES = (
     Measure(
         "retrieval",
         "Retrieval",
-        "how much of what answers a question is found",
+        "share of the evidence for a question that search finds",
         "evals.retrieval",
         30,
         ("retrieval/locomo-dev.jsonl",),
         (
             Headline(
-                "what answers a question is among ten hits (R@10)",
+                "recall@10: evidence for a question among ten hits",
                 "r@10",
                 within="intervals/r@10",
                 beside=(
-                    ("not read word by word", "modes/not read word by word/r@10"),
-                    ("words alone", "modes/words alone/r@10"),
-                    ("vectors alone", "modes/vectors alone/r@10"),
+                    ("without re-ranking", "modes/without re-ranking/r@10"),
+                    ("keywords only (BM25)", "modes/words alone/r@10"),
+                    ("vectors only", "modes/vectors alone/r@10"),
                 ),
                 first=True,
             ),
-            Headline("a search, the embedding of the question included (p50)", "p50_ms", "ms"),
-            Headline("prompts without an answer at which recall says something", "abstention/foreign/given_anything"),
+            Headline("search latency, embedding included (p50)", "p50_ms", "ms"),
+            Headline("prompts without an answer for which recall injects something", "abstention/foreign/given_anything"),
         ),
     ),
     Measure(
         "turns",
         "Turns",
-        "what is made of single turns, labelled by hand",
+        "decisions about single hand-labelled turns",
         "evals.turns",
         15,
         (),
         (
             Headline(
-                "store, update or skip, of turns that no rule was written for (macro-F1)",
+                "store, update or skip of test turns (macro-F1)",
                 "by_split/test/pipeline/macro_f1",
-                beside=(("of turns that were in view", "by_split/dev/pipeline/macro_f1"),),
+                beside=(("of development turns", "by_split/dev/pipeline/macro_f1"),),
                 first=True,
             ),
         ),
@@ -114,30 +114,30 @@ MEASURES = (
     Measure(
         "spans",
         "Facts in turns",
-        "which facts of single turns are kept, of authors that no training saw",
+        "facts kept from single turns, held-out authors",
         "cofio",
         15,
         (),
         (
-            Headline("facts in turns that are kept, authors held out", "facts_found", first=True),
-            Headline("turns without a fact of which something is kept", "noise_kept"),
+            Headline("facts kept from turns, held-out authors", "facts_found", first=True),
+            Headline("turns without a fact from which something is kept", "noise_kept"),
         ),
         ("eval", "turns", *(f"evals/data/turns/{author}.jsonl" for author in TEST_AUTHORS)),
     ),
     Measure(
         "pairs",
         "Pairs",
-        "add, same, update or delete: a statement beside a memory, of authors that no training saw",
+        "relation of a statement to a memory (add, same, update, delete), held-out authors",
         "cofio",
         15,
         (),
         (
             Headline(
-                "updates and deletions found, authors held out",
+                "updates and deletions found, held-out authors",
                 "changes_found",
                 beside=(
                     ("false overwrites", "false_overwrites"),
-                    ("of unrelated memories", "unrelated_overwrites"),
+                    ("overwrites of unrelated memories", "unrelated_overwrites"),
                 ),
                 first=True,
             ),
@@ -147,15 +147,15 @@ MEASURES = (
     Measure(
         "relevance",
         "Relevance",
-        "which memories help with a prompt, of authors that no training saw",
+        "relevance of memories to a prompt, held-out authors",
         "cofio",
         15,
         (),
         (
             Headline(
-                "needed memories above the threshold, authors held out",
+                "needed memories above the threshold, held-out authors",
                 "needed_injected",
-                beside=(("prompts that need none and get something", "idle_injected"),),
+                beside=(("prompts that need no memory and get one", "idle_injected"),),
             ),
         ),
         ("eval", "relevance", *(f"evals/data/relevance/{author}.jsonl" for author in TEST_AUTHORS)),
@@ -163,14 +163,14 @@ MEASURES = (
     Measure(
         "streams",
         "Streams",
-        "whole conversations, learned and asked about, of people that no training saw",
+        "whole conversations, learned and then queried, held-out authors",
         "cofio",
         30,
         (),
         (
             Headline("durable facts of a conversation that are stored", "durable facts stored/share", first=True),
             Headline(
-                "updates after which the new value stands and the old one is gone",
+                "updates after which the new value is stored and the old one archived",
                 "updates right, old value known/share",
                 beside=(("new facts that overwrote another", "new facts that overwrote another/share"),),
             ),
@@ -180,34 +180,34 @@ MEASURES = (
     Measure(
         "devmem",
         "DevMemBench",
-        "answers about coding sessions among ten hits",
+        "questions about coding sessions, evidence among ten hits",
         "evals.devmem",
         15,
         ("outside",),
         (
             Headline(
-                "answers in one of ten hits, facts alone",
+                "evidence in one of ten hits, facts only",
                 "facts/one_hit",
-                beside=(("facts and episodes", "facts and episodes/one_hit"), ("in one message", "said")),
+                beside=(("facts and episodes", "facts and episodes/one_hit"), ("evidence in a single message", "said")),
             ),
         ),
     ),
     Measure(
         "decisions",
         "Decisions",
-        "add, update, delete or nothing: what becomes of a fact beside what is known",
+        "add, update, delete or noop for a fact, given the known memories",
         "evals.decisions",
         45,
         ("pairs/sick-train.jsonl", "pairs/beam-updates-dev.jsonl"),
         (
             Headline(
-                "what becomes of a message that changes an earlier one (macro-F1)",
+                "decision about a message that changes an earlier one (macro-F1)",
                 "sets/beam-updates-dev-as-facts/rules/macro_f1",
             ),
             Headline(
-                "duplicates found where 5 % of the contradictions would pass for one",
+                "duplicates found at the threshold where 5 % of contradictions count as duplicates",
                 "duplicates/sick-train/recall_at_5_leak/cofio",
-                beside=(("the cosine alone", "duplicates/sick-train/recall_at_5_leak/cosine"),),
+                beside=(("cosine only", "duplicates/sick-train/recall_at_5_leak/cosine"),),
             ),
         ),
         ("--sample", "1000"),
@@ -215,19 +215,19 @@ MEASURES = (
     Measure(
         "peers",
         "Peers",
-        "the same work done by other memories",
+        "the same tasks with other memory systems",
         "bench.peers",
         90,
         ("retrieval/locomo-dev.jsonl",),
         (
             Headline(
-                "R@10 of the same turns, by the same embedder",
+                "recall@10 on the same turns with the same embedder",
                 "quality/cofio/recall_at_10",
                 beside=tuple((name, f"quality/{name}/recall_at_10") for name in ("cofio, text alone", *OTHERS)),
                 first=True,
             ),
             Headline(
-                "a search among 1,000 memories, vectors given (p50)",
+                "search latency among 1,000 memories, vectors precomputed (p50)",
                 "speed/1000/cofio/search_p50_ms",
                 "ms",
                 beside=tuple((name, f"speed/1000/{name}/search_p50_ms") for name in OTHERS),
@@ -237,13 +237,13 @@ MEASURES = (
     Measure(
         "scale",
         "Scale",
-        "what it costs as the memory grows, up to a million",
+        "cost by size, up to a million memories",
         "bench.scale",
         180,
         (),
         tuple(
             Headline(
-                f"a search among {size:,} memories, vectors given (p50)",
+                f"search latency among {size:,} memories, vectors precomputed (p50)",
                 f"points/store=cofio, a file&memories={size}/search_new_p50_ms",
                 "ms",
                 beside=((PLAIN, f"points/store={PLAIN}&memories={size}/search_new_p50_ms"),),
@@ -257,16 +257,16 @@ MEASURES = (
     Measure(
         "hooks",
         "Hooks",
-        "how long an agent waits for its memory",
+        "latency that a hook adds to a prompt",
         "bench.hooks",
         30,
         (),
         (
             Headline(
-                "what a prompt waits for its memories, from process to process (p50)",
+                "recall latency of a prompt, hook process included (p50)",
                 "prompt_ms/idle",
                 "ms",
-                beside=(("a Python that does nothing", "bare_ms"), ("the service under load", "prompt_ms/busy")),
+                beside=(("an empty Python process", "bare_ms"), ("service under load", "prompt_ms/busy")),
                 first=True,
             ),
         ),
@@ -274,7 +274,7 @@ MEASURES = (
     Measure(
         "local-model",
         "A local model",
-        "the way in with a small model on the same machine",
+        "learning with a small model on the same machine",
         "evals.local_model",
         120,
         (),
@@ -307,7 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = [measure.name for measure in asked if not made(measure, options.data)]
     indexed(ROOT)
     if failed:
-        say(f"Not made: {', '.join(failed)}.")
+        say(f"Failed: {', '.join(failed)}.")
     return bool(failed)
 
 
@@ -364,22 +364,21 @@ def page(results: dict[str, dict[str, Any]]) -> str:
     """Return the index page."""
     absent = [measure for measure in MEASURES if measure.name not in results]
     parts = [
-        "# How well, how fast",
-        "Every figure is made by one command, `make results DATA=folder`, offline and with fixed seeds. What stands in"
-        " brackets is the interval that holds the figure in 95 of 100 samples (bootstrap). Whatever was tuned was tuned"
-        " on the development data, on which the figures below were measured too: on data of your own expect others,"
-        " and [measure them](../how-to/measure.md).",
+        "# Results",
+        "Every figure is made by one command, `make results DATA=folder`, offline and with fixed seeds. Brackets"
+        " hold 95 % bootstrap intervals. Where a row does not say \"held-out authors\", settings were tuned on the same"
+        " development data: expect other figures on your own data, and [measure them](../how-to/measure.md).",
         table(results, ""),
-        *([f"## The pages\n\n{listed(results, '', index=False)}"] if results else []),
-        *(["## Not measured here\n\n" + "\n".join(f"- {it.title}: {it.says}" for it in absent)] if absent else []),
-        *([f"## Measured on\n\n{machines(results)}"] if results else []),
+        *([f"## Pages\n\n{listed(results, '', index=False)}"] if results else []),
+        *(["## Not measured\n\n" + "\n".join(f"- {it.title}: {it.says}" for it in absent)] if absent else []),
+        *([f"## Machines\n\n{machines(results)}"] if results else []),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def listed(results: dict[str, dict[str, Any]], to: str, *, index: bool = True) -> str:
     """Return a list of the existing pages."""
-    first = [f"- [How well, how fast]({to}index.md): the figures in one table"] if index else []
+    first = [f"- [All results]({to}index.md): the figures in one table"] if index else []
     there = [measure for measure in MEASURES if measure.name in results]
     return "\n".join([*first, *(f"- [{it.title}]({to}{it.name}.md): {it.says}" for it in there)])
 
@@ -395,7 +394,7 @@ def table(results: dict[str, dict[str, Any]], to: str, *, first: bool = False) -
     ]
     if not rows:
         return "Nothing has been measured here yet."
-    return "\n".join(["| what | cofio | beside it | measured with |", "|---|---:|---:|---|", *rows])
+    return "\n".join(["| measure | cofio | compared with | measured on |", "|---|---:|---:|---|", *rows])
 
 
 def figure(plain: dict[str, Any], headline: Headline) -> str:

@@ -79,11 +79,11 @@ def test_index_shows_figures_with_intervals_baselines_and_machine(project: Path)
 
 def test_missing_measurement_is_named_without_link(project: Path) -> None:
     pages = generate_index(project)
-    assert "## Not measured here\n\n- Timed: how long it takes" in pages["docs/results/index.md"]
+    assert "## Not measured\n\n- Timed: how long it takes" in pages["docs/results/index.md"]
     assert not any("timed.md" in text for text in pages.values())
     write_result(project, "timed", {"hook": {"value": 31.5, "low": 30.0, "high": 33.0}})
     pages = generate_index(project)
-    assert "Not measured here" not in pages["docs/results/index.md"]
+    assert "Not measured" not in pages["docs/results/index.md"]
     assert "| [hook](timed.md) | 31.5 ms [30.0, 33.0] |" in pages["docs/results/index.md"]
     assert "- [Timed](results/timed.md): how long it takes" in pages["docs/index.md"]
 
@@ -160,7 +160,7 @@ def test_failing_measure_does_not_stop_the_others(
     output = capsys.readouterr().out
     assert "found: failed with 3" in output
     assert "timed: made" in output
-    assert "Not made: found." in output
+    assert "Failed: found." in output
     assert "| [hook](timed.md) | 1.0 ms |" in (project / "docs/results/index.md").read_text(encoding="utf-8")
 
 
