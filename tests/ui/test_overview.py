@@ -209,9 +209,9 @@ def test_chart_functions(service: Caller, visit: Visitor) -> None:
     ]  # fmt: skip
     assert evaluate("it.piled([[1, 2], [3, 0], [0, 5]])") == [[[0, 1], [0, 2]], [[1, 4], [2, 2]], [[4, 4], [2, 7]]]
     assert evaluate("it.ribbon([0, 10], [[0, 1], [1, 4]], (y) => 10 - y)") == "M0.0 9.0L10.0 6.0L10.0 9.0L0.0 10.0Z"
-    assert evaluate("it.apart([50, 52, 10], 18, 60)") == [42, 60, 10]
+    assert evaluate("it.spreadApart([50, 52, 10], 18, 60)") == [42, 60, 10]
     assert evaluate("[0, 98765, 123456, 7654321].map(it.compact)") == ["0", "98,765", "123.5K", "7.654M"]
-    assert evaluate("[it.counted(1, 'prompt'), it.counted(1200, 'prompt')]") == ["1 prompt", "1,200 prompts"]
+    assert evaluate("[it.compactCount(1, 'prompt'), it.compactCount(1200, 'prompt')]") == ["1 prompt", "1,200 prompts"]
     number = "const made = it.number(123456); return [made.title, made.textContent]"
     number_texts = page.evaluate(f"async () => {{ const it = await import('/ui/charts.js'); {number}; }}")
     assert number_texts == ["123,456", "123.5K123,456"]  # visible text, and text for screen readers

@@ -247,7 +247,7 @@ def test_change_in_the_meantime_is_rejected_with_the_reason(start_service: Open,
     service.keeper.update(2, pinned=True)
     visit.expected.add(409)
     press(card, "Approve")
-    expect(page.locator(".notice")).to_contain_text("Memory 2 was changed or retrieved since this was shown.")
+    expect(page.locator(".notice")).to_contain_text("Memory 2 was changed or retrieved since the plan was made.")
     expect(card.get_by_role("button", name="Approve")).to_be_visible()
 
 
