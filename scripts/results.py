@@ -92,7 +92,9 @@ MEASURES = (
                 first=True,
             ),
             Headline("search latency, embedding included (p50)", "p50_ms", "ms"),
-            Headline("prompts without an answer for which recall injects something", "abstention/foreign/given_anything"),
+            Headline(
+                "prompts without an answer for which recall injects something", "abstention/foreign/given_anything"
+            ),
         ),
     ),
     Measure(
@@ -366,7 +368,7 @@ def page(results: dict[str, dict[str, Any]]) -> str:
     parts = [
         "# Results",
         "Every figure is made by one command, `make results DATA=folder`, offline and with fixed seeds. Brackets"
-        " hold 95 % bootstrap intervals. Where a row does not say \"held-out authors\", settings were tuned on the same"
+        ' hold 95 % bootstrap intervals. Where a row does not say "held-out authors", settings were tuned on the same'
         " development data: expect other figures on your own data, and [measure them](../how-to/measure.md).",
         table(results, ""),
         *([f"## Pages\n\n{listed(results, '', index=False)}"] if results else []),

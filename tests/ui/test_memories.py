@@ -725,7 +725,8 @@ def test_write_key_sees_and_edits_its_own_memories(serve: Callable[..., Caller],
     press(page, "Erase …")
     page.get_by_role("dialog").get_by_label("I know that it cannot be restored").check()
     press(page, "Erase for good")
-    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Memory 1 is not private to you, so this key may not erase it.")
+    alert = page.get_by_role("dialog").get_by_role("alert")
+    expect(alert).to_contain_text("Memory 1 is not private to you, so this key may not erase it.")
     assert owner.get("/memory/1").status == 200
 
 
