@@ -34,7 +34,6 @@ from cofio.models.memory import (
     Change,
     Changeset,
     Decision,
-    Delete,
     Edit,
     Fact,
     Memory,
@@ -42,7 +41,6 @@ from cofio.models.memory import (
     Noop,
     Occurrence,
     Purge,
-    Restore,
     Revert,
     Scope,
     Update,
@@ -55,10 +53,6 @@ from cofio.ports import Store
 ADMIN_KEY = "use an admin key"
 _OWNER = ("user", "agent", "team")  # the owner fields
 AnyChange = TypeVar("AnyChange", Change, KnowledgeChange)
-
-
-def no_memory(memory_id: int) -> NotFound:
-    return NotFound(f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the memories.")
 
 
 def no_row(table: Table, key: str) -> NotFound:
@@ -116,10 +110,9 @@ class ReadPolicy:
 
     def changeset(self, changeset: Changeset) -> Changeset | None:
         """Return the visible part of the changeset; None if nothing is visible."""
-        changes, rows = self._filter(changeset.changes), self._filter(changeset.knowledge)
+        changes, rows, complete = self._visible_part(changeset)
         if not changes and not rows:
             return None
-        complete = (len(changes), len(rows)) == (len(changeset.changes), len(changeset.knowledge))
         return replace(
             changeset,
             changes=tuple(self._redact(change, complete=complete) for change in changes),
@@ -129,9 +122,13 @@ class ReadPolicy:
 
     def sees_all(self, changeset: Changeset) -> bool:
         """Return whether the changeset is not empty and fully visible."""
-        changes, rows = self._filter(changeset.changes), self._filter(changeset.knowledge)
-        complete = (len(changes), len(rows)) == (len(changeset.changes), len(changeset.knowledge))
+        changes, rows, complete = self._visible_part(changeset)
         return complete and bool(changes or rows)
+
+    def _visible_part(self, changeset: Changeset) -> tuple[list[Change], list[KnowledgeChange], bool]:
+        """Return the visible changes of memories and of rows, and whether these are all."""
+        changes, rows = self._filter(changeset.changes), self._filter(changeset.knowledge)
+        return changes, rows, (len(changes), len(rows)) == (len(changeset.changes), len(changeset.knowledge))
 
     def own_changeset(self, changeset: Changeset) -> Changeset:
         """Return the viewer's own write without hidden changes: a restore may change counts of a hidden memory."""
@@ -142,39 +139,36 @@ class ReadPolicy:
     def _filter(self, changes: Sequence[AnyChange]) -> list[AnyChange]:
         """Return the changes whose before and after are visible, of memories and rows that are still visible.
 
-        The id of a row may be reused, so that its erasure cannot be attributed to an owner.
+        Deleted ones count by their last state. The id of a row may be reused, so that its erasure cannot be attributed
+        to an owner.
         """
         visible = [
             change
             for change in changes
             if self._sees_change(change) and (isinstance(change, Change) or change.before or change.after)
         ]
-        visible_now = self._visible_now(visible)
-        return [change for change in visible if _target(change) in visible_now]
-
-    def _visible_now(self, changes: Sequence[Change | KnowledgeChange]) -> set[int | str]:
-        """Return the ids and references of the changed memories and rows that are visible; deleted ones by their last
-        state.
-        """
-        memory_ids: set[int] = {change.memory_id for change in changes if isinstance(change, Change)}
-        memory_by_id = {memory.id: memory for memory in self.store.get(sorted(memory_ids))}
-        last: dict[Any, Memory | Knowledge | None] = {
-            memory_id: memory_by_id.get(memory_id) or self._last_memory(memory_id) for memory_id in memory_ids
+        either: Sequence[Change | KnowledgeChange] = visible
+        memory_ids = {change.memory_id for change in either if isinstance(change, Change)}
+        last: dict[int | str, Memory | Knowledge | None] = {
+            memory.id: memory for memory in self.store.get(sorted(memory_ids))
         }
-        for change in changes:
-            if isinstance(change, KnowledgeChange) and change.ref not in last:
-                last[change.ref] = self.last_row(change.table, change.key)
-        return {target for target, state in last.items() if state and self.sees(state)}
+        for change in visible:
+            if _target(change) not in last:
+                last[_target(change)] = self._last_state(change)
+        return [change for change in visible if (state := last[_target(change)]) and self.sees(state)]
+
+    def _last_state(self, change: Change | KnowledgeChange) -> Memory | Knowledge | None:
+        """Return the current row, or the last state of a deleted memory or row; None if nothing is known of it."""
+        if isinstance(change, KnowledgeChange):
+            return self.last_row(change.table, change.key)
+        memory_id = change.memory_id
+        changes = [past for past in self.store.history(memory_id) if past.memory_id == memory_id]
+        return next((state for past in reversed(changes) if (state := past.after or past.before)), None)
 
     def _sees_change(self, change: Change | KnowledgeChange) -> bool:
         """Return whether both states are visible. A purged memory or row has no owner any more."""
         states = [state for state in (change.before, change.after) if state]
         return (bool(states) or change.action == "purge") and all(map(self.sees, states))
-
-    def _last_memory(self, memory_id: int) -> Memory | None:
-        """Return the last state of a deleted memory; None if nothing is known of it."""
-        changes = [change for change in self.store.history(memory_id) if change.memory_id == memory_id]
-        return next((state for change in reversed(changes) if (state := change.after or change.before)), None)
 
     def last_row(self, table: Table, key: str) -> Knowledge | None:
         """Return the current row; if deleted, its last state; None if nothing is known of it."""
@@ -267,62 +261,39 @@ class WritePolicy:
     # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def decision(self, decision: Decision) -> Decision:
-        """Return the decision with the viewer as owner. Raise NotFound or Forbidden if it is not allowed."""
+        """Return the decision with the viewer as owner. Raise NotFound or Forbidden if it is not allowed.
+
+        A reverted change was checked with its changeset.
+        """
+        ids = (*getattr(decision, "ids", ()), getattr(decision, "id", None), getattr(decision, "into", None))
+        memories = [self._get_memory(memory_id) for memory_id in ids if memory_id is not None]
         match decision:
             case Add():
                 return self._add(decision)
-            case Update():
-                self._get_memory(decision.id)
-                return replace(decision, fact=self.fact(decision.fact))
-            case Merge():
-                for memory_id in decision.ids:
-                    self._get_memory(memory_id)
+            case Update() | Merge():
                 return replace(decision, fact=self.fact(decision.fact))
             case Adopt():
                 return self._adopt(decision)
             case Noop():
-                self._get_memory(decision.id)
                 return replace(decision, occurrence=self._sighting(decision.occurrence))
-            case Purge():
-                self._check(decision)
-                return replace(decision, viewer=self._viewer)
-            case _:
-                self._check(decision)
-                return decision
-
-    def _check(self, decision: Edit | Delete | Restore | Purge | Revert) -> None:
-        """Raise if it is not allowed. A reverted change was checked with its changeset."""
-        match decision:
             case Edit():
-                self._check_edit(decision)
-            case Delete():
-                self._get_memory(decision.id)
-                if decision.into is not None:
-                    self._get_memory(decision.into)
-            case Restore():
-                self._get_memory(decision.id)
+                self._check_edit(memories[0], decision)
             case Purge():
-                if self._get_memory(decision.id).visibility != "private":
+                if memories[0].visibility != "private":
                     hint = f"Archive it instead; to erase it, {ADMIN_KEY}."
                     raise Forbidden(f"Memory {decision.id} is not private to you, so this key may not erase it.", hint)
+                return replace(decision, viewer=self._viewer)
+        return decision
 
     def _add(self, decision: Add) -> Add:
         fact = self.fact(decision.fact)
-        again = tuple(map(self._sighting, decision.again))
-        unless_known = decision.unless_known and self._may_be_known(fact)
-        return replace(decision, fact=fact, again=again, unless_known=unless_known)
-
-    def _may_be_known(self, fact: Fact) -> bool:
-        """Return whether an existing memory with the same text may be used instead of this fact.
-
-        Within a project, sources do not matter for that: if the viewer is limited to sources, the existing memory must
-        be visible.
-        """
-        if not self._viewer.prefixes or not fact.project:
-            return True
-        store = self._read.store
-        twins = [twin for twin in store.get(store.known(fact.text, merge_scope(fact))) if twin.speaker == fact.speaker]
-        return bool(twins) and self._viewer.sees(twins[0])
+        unless_known = decision.unless_known
+        if unless_known and self._viewer.prefixes and fact.project:
+            # Within a project, sources do not matter for equal texts: the existing memory must be visible to be used.
+            twins = self._read.store.get(self._read.store.known(fact.text, merge_scope(fact)))
+            twin = next((twin for twin in twins if twin.speaker == fact.speaker), None)
+            unless_known = twin is not None and self._viewer.sees(twin)
+        return replace(decision, fact=fact, again=tuple(map(self._sighting, decision.again)), unless_known=unless_known)
 
     def _adopt(self, decision: Adopt) -> Adopt:
         memory = decision.memory
@@ -336,8 +307,7 @@ class WritePolicy:
         memory = replace(memory, **self._owner(memory.agent), previous_text=before)
         return replace(decision, memory=memory, sightings=tuple(map(self._sighting, decision.sightings)))
 
-    def _check_edit(self, decision: Edit) -> None:
-        before = self._get_memory(decision.id)
+    def _check_edit(self, before: Memory, decision: Edit) -> None:
         after = apply_edit(before, decision.fields)
         if _has_other_owner(before, after):
             raise Forbidden("The owner of a memory cannot be changed with this key.", "Use an admin key to change it.")
@@ -374,14 +344,12 @@ class WritePolicy:
         if reverted != tuple({change.id for change in group} for group in changes):
             hint = "Revert each change of the changeset, and no other change."
             raise Forbidden(f"The decisions revert more or less than changeset {undoes}.", hint)
-        if not all(self._may_revert(change) for group in changes for change in group):
+        states = [(change.before, change.after) for group in changes for change in group]
+        if not all(self._may_revert(before, after) for before, after in states if before and after):
             message = f"Changeset {undoes} changed an owner, or the visibility of another user's memory."
             raise Forbidden(message, f"The owner can undo a change of visibility; otherwise {ADMIN_KEY}.")
 
-    def _may_revert(self, change: Change | KnowledgeChange) -> bool:
-        before, after = change.before, change.after
-        if before is None or after is None:
-            return True
+    def _may_revert(self, before: Memory | Knowledge, after: Memory | Knowledge) -> bool:
         if _has_other_owner(before, after):
             return False  # set by the store's owner
         return before.visibility == after.visibility or self._owns(before)
@@ -392,29 +360,33 @@ class WritePolicy:
     # ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def row_decisions(self, decisions: Sequence[RowDecision]) -> list[RowDecision]:
-        """Return the decisions with the viewer as owner. Raise NotFound or Forbidden if one is not allowed."""
-        created: set[str] = set()  # rows created by these decisions
-        return [self._row_decision(decision, created) for decision in decisions]
+        """Return the decisions with the viewer as owner. Raise NotFound or Forbidden if one is not allowed.
 
-    def _row_decision(self, decision: RowDecision, created: set[str]) -> RowDecision:
-        match decision:
-            case PutRow():
-                return self._put(decision, created)
-            case DeleteRow():
-                if f"{decision.table}/{decision.id}" not in created and not self._get_row(decision.table, decision.id):
-                    raise no_row(decision.table, decision.id)
-            case PurgeRow():
-                last = self._read.last_row(decision.table, decision.id)
-                if last is None or not self._read.sees(last):
-                    raise no_row(decision.table, decision.id)
-                states = self._read.row_states(last.TABLE, last.id)  # all must be the viewer's
-                owned = all(self._read.sees(state) and self._owns(state) for state in states)
-                if last.visibility != "private" or not owned:
-                    raise Forbidden(
-                        f"{last.ref} is not private to you, so this key may not erase it.",
-                        f"Remove it instead; to erase it, {ADMIN_KEY}.",
-                    )
-        return decision  # a reverted change was checked with its changeset
+        A reverted change was checked with its changeset.
+        """
+        created: set[str] = set()  # rows created by these decisions
+        permitted: list[RowDecision] = []
+        for decision in decisions:
+            match decision:
+                case PutRow():
+                    decision = self._put(decision, created)
+                case PurgeRow():
+                    self._check_purge(decision)
+                case DeleteRow(table, key) if f"{table}/{key}" not in created and not self._get_row(table, key):
+                    raise no_row(table, key)
+            permitted.append(decision)
+        return permitted
+
+    def _check_purge(self, decision: PurgeRow) -> None:
+        last = self._read.last_row(decision.table, decision.id)
+        if last is None or not self._read.sees(last):
+            raise no_row(decision.table, decision.id)
+        states = self._read.row_states(last.TABLE, last.id)  # all must be the viewer's
+        if last.visibility != "private" or not all(self._read.sees(state) and self._owns(state) for state in states):
+            raise Forbidden(
+                f"{last.ref} is not private to you, so this key may not erase it.",
+                f"Remove it instead; to erase it, {ADMIN_KEY}.",
+            )
 
     def _put(self, decision: PutRow, created: set[str]) -> PutRow:
         row = self.row(decision.row)
@@ -441,7 +413,12 @@ class WritePolicy:
         own_row = replace(row, **owner_columns, id="" if is_derived else row.id)
         if current := self._get_row(own_row.TABLE, own_row.id):
             return self._restate(own_row, current)
-        return replace(own_row, id=self._free_id(own_row.TABLE, own_row.id))
+        # An id that is or was used by an owner hidden from the viewer gets a suffix.
+        free, suffixes = own_row.id, (self._id_suffix + (str(number) if number else "") for number in count())
+        while (last := self._read.last_row(own_row.TABLE, free)) and not self._read.sees(last):
+            suffix = next(suffixes)
+            free = own_row.id[: MAX_ID - len(suffix)] + suffix
+        return replace(own_row, id=free)
 
     def _restate(self, row: Knowledge, current: Knowledge) -> Knowledge:
         """Return the new state of an existing row, by the rules of an Edit."""
@@ -449,15 +426,6 @@ class WritePolicy:
         after = replace(row, **{name: getattr(current, name) for name in _OWNER}, place=place)
         self._check_visible(current.ref, current, after)
         return after
-
-    def _free_id(self, table: Table, key: str) -> str:
-        """Return the id; with a suffix if it is or was used by an owner hidden from the viewer."""
-        suffixes = (self._id_suffix + (str(number) if number else "") for number in count())
-        candidate = key
-        while (last := self._read.last_row(table, candidate)) and not self._read.sees(last):
-            suffix = next(suffixes)
-            candidate = key[: MAX_ID - len(suffix)] + suffix
-        return candidate
 
     def _get_row(self, table: Table, key: str) -> Knowledge | None:
         rows = self._read.store.domain.get(table, [key], viewer=self._viewer)
@@ -468,7 +436,8 @@ class WritePolicy:
     def _get_memory(self, memory_id: int) -> Memory:
         memories = self._read.memories(self._read.store.get([memory_id]))
         if not memories:
-            raise no_memory(memory_id)
+            hint = "It may have been purged; `cofio list` lists the memories."
+            raise NotFound(f"There is no memory {memory_id}.", hint)
         return memories[0]
 
     def _sighting(self, occurrence: Occurrence) -> Occurrence:

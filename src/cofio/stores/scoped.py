@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
+from itertools import islice
 from typing import Any, ClassVar, Concatenate, NoReturn, ParamSpec, Self, TypeVar
 
 from cofio.errors import Forbidden, NotFound
@@ -112,10 +113,15 @@ def limited(
     return call
 
 
+def _refused(subject: str, verb: str = "is") -> Any:
+    return property(lambda _: refuse(subject, verb))
+
+
 class _Restricted:
     """Part of a store for one viewer. Methods of its protocol that a subclass does not define raise Forbidden."""
 
     subject: ClassVar[str]  # of the error
+    _part: Any
 
     def __init__(self, part: Any, read: ReadPolicy, write: WritePolicy) -> None:
         self._part, self._read, self._write = part, read, write
@@ -140,12 +146,16 @@ class ScopedStore(_Restricted):
     """Store limited to what a viewer may see and do."""
 
     subject = "This operation"
+    _part: Store
+    runs: Runs = _refused("Upkeep")
+    llm_calls: LLMCalls = _refused("The log of language model calls")
+    keys: Keys = _refused("Keys", "are")
+    notes: Notes = _refused("Notes", "are")
 
     def __init__(self, store: Store, viewer: Viewer) -> None:
         read = ReadPolicy(store, viewer)
         write = WritePolicy(read)
         super().__init__(store, read, write)
-        self._store = store
         self.viewer = viewer
         self.fact, self.exchange, self.row = write.fact, write.exchange, write.row
         self.inbox: Inbox = _ScopedInbox.limit(store.inbox, read, write)
@@ -155,22 +165,6 @@ class ScopedStore(_Restricted):
         self.dashboard: DashboardQueries = _ScopedDashboardQueries.limit(store.dashboard, read, write)
         self.token_embeddings: TokenEmbeddings = _ScopedTokenEmbeddings.limit(store.token_embeddings, read, write)
         self.episodes: EpisodeIndex = _ScopedEpisodeIndex.limit(store.episodes, read, write)
-
-    @property
-    def runs(self) -> Runs:
-        refuse("Upkeep")
-
-    @property
-    def llm_calls(self) -> LLMCalls:
-        refuse("The log of language model calls")
-
-    @property
-    def keys(self) -> Keys:
-        refuse("Keys", "are")
-
-    @property
-    def notes(self) -> Notes:
-        refuse("Notes", "are")
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -189,11 +183,11 @@ class ScopedStore(_Restricted):
     clear_injected = limited(Store.clear_injected, "client")
 
     def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
-        memories, total = self._store.page(self._read.scope(scope), limit=limit, after=after, skip=skip)
+        memories, total = self._part.page(self._read.scope(scope), limit=limit, after=after, skip=skip)
         return self._read.memories(memories), total
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-        matches = self._store.holding(words, self._read.ids(ids))
+        matches = self._part.holding(words, self._read.ids(ids))
         return {memory_id: matches.get(memory_id, []) for memory_id in ids}
 
     def stats(self) -> dict[str, Any]:
@@ -207,7 +201,7 @@ class ScopedStore(_Restricted):
             "store": "",
             "memories": live,
             "archived": everything - live,
-            "embedder": self._store.stats()["embedder"],
+            "embedder": self._part.stats()["embedder"],
             **hidden,
             "by_source": _sort_counts({prefix: self._count(source_prefix=prefix) for prefix in self.viewer.prefixes}),
             "by_category": _sort_counts({name: self._count(category=name) for name in CATEGORIES}),
@@ -216,7 +210,7 @@ class ScopedStore(_Restricted):
         }
 
     def _count(self, **filters: Any) -> int:
-        return self._store.page(self._read.scope(Scope(**filters)), limit=1)[1]
+        return self._part.page(self._read.scope(Scope(**filters)), limit=1)[1]
 
     # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -234,26 +228,31 @@ class ScopedStore(_Restricted):
     ) -> Changeset:
         if undoes is not None or any(isinstance(decision, Revert | RevertRow) for decision in (*decisions, *knowledge)):
             self._write.check_undo(undoes, decisions, knowledge)
-        if part_of is not None and not self._read.sees_all(self._store.changeset(part_of)):
+        if part_of is not None and not self._read.sees_all(self._part.changeset(part_of)):
             raise no_changeset(part_of)
-        permitted = [self._write.decision(decision) for decision in decisions]
-        rows = self._write.row_decisions(knowledge)
-        changeset = self._store.apply(
-            permitted, vectors, by=by, why=why, undoes=undoes, part_of=part_of, settles=settles, knowledge=rows
+        changeset = self._part.apply(
+            [self._write.decision(decision) for decision in decisions],
+            vectors,
+            by=by,
+            why=why,
+            undoes=undoes,
+            part_of=part_of,
+            settles=settles,
+            knowledge=self._write.row_decisions(knowledge),
         )
         return self._read.own_changeset(changeset)
 
     def history(self, memory_id: int) -> list[Change]:
-        changes = self._read.changes(self._store.history(memory_id))
+        changes = self._read.changes(self._part.history(memory_id))
         if not any(change.memory_id == memory_id for change in changes):
             raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
-        return self._store.occurrences(memory_id) if self._read.ids([memory_id]) else []
+        return self._part.occurrences(memory_id) if self._read.ids([memory_id]) else []
 
     def changeset(self, changeset_id: int) -> Changeset:
-        changeset = self._read.changeset(self._store.changeset(changeset_id))
+        changeset = self._read.changeset(self._part.changeset(changeset_id))
         if changeset is None:
             raise no_changeset(changeset_id)
         return changeset
@@ -266,10 +265,10 @@ class ScopedStore(_Restricted):
         scope, page_size = self._read.scope(within or Scope(include_archived=True)), limit
         visible_by_id: dict[int, Changeset | None] = {}
         while True:
-            changesets = self._store.changesets(page_size, within=scope)
+            changesets = self._part.changesets(page_size, within=scope)
             for changeset in changesets:
                 if changeset.id not in visible_by_id:
-                    visible_by_id[changeset.id] = self._read.changeset(self._store.changeset(changeset.id))
+                    visible_by_id[changeset.id] = self._read.changeset(self._part.changeset(changeset.id))
             results = [
                 replace(visible, changes=()) for changeset in changesets if (visible := visible_by_id[changeset.id])
             ]
@@ -281,28 +280,28 @@ class ScopedStore(_Restricted):
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         visible_ids = set(self._read.ids(retrieval.memory_id for retrieval in retrievals))
-        self._store.note([retrieval for retrieval in retrievals if retrieval.memory_id in visible_ids])
+        self._part.note([retrieval for retrieval in retrievals if retrieval.memory_id in visible_ids])
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
         if among is None:
             refuse("Embedding every memory")
-        return self._read.memories(self._store.unembedded(limit, among=self._read.ids(among)))
+        return self._read.memories(self._part.unembedded(limit, among=self._read.ids(among)))
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        self._store.put_vectors({memory_id: vectors[memory_id] for memory_id in self._read.ids(vectors)})
+        self._part.put_vectors({memory_id: vectors[memory_id] for memory_id in self._read.ids(vectors)})
 
     def set_signature(self, signature: str, *, reset: bool = False) -> None:
         if reset:
             refuse("Re-embedding every memory")
-        self._store.set_signature(signature)
+        self._part.set_signature(signature)
 
     def injected(self, client: str, session: str) -> dict[int, str]:
-        digests = self._store.injected(self._write.client(client), session)
+        digests = self._part.injected(self._write.client(client), session)
         return {memory_id: digests[memory_id] for memory_id in self._read.ids(digests)}
 
     def mark_injected(self, client: str, session: str, injected: Mapping[int, str]) -> None:
         visible = {memory_id: injected[memory_id] for memory_id in self._read.ids(injected)}
-        self._store.mark_injected(self._write.client(client), session, visible)
+        self._part.mark_injected(self._write.client(client), session, visible)
 
     def forget_injected_before(self, before: str) -> int:  # noqa: ARG002
         refuse("Deleting records of injected memories")
@@ -320,6 +319,7 @@ class _ScopedInbox(_Restricted, Inbox):
     """Inbox limited to the viewer's own captures."""
 
     subject = "Working on the inbox"
+    _part: Inbox
     release = limited(Inbox.release, "client")
     hold = limited(Inbox.hold, "client")
     turns = limited(Inbox.turns, "client", "any_key")
@@ -329,13 +329,13 @@ class _ScopedInbox(_Restricted, Inbox):
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
     ) -> list[Receipt]:
         stored = [self._write.to_stored(exchange) for exchange in exchanges]
-        return self._inbox.receive(stored, task=task, most=most, hold=hold)
+        return self._part.receive(stored, task=task, most=most, hold=hold)
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
-        return self._inbox.amend(self._write.to_stored(exchange), hold=hold, most=most)
+        return self._part.amend(self._write.to_stored(exchange), hold=hold, most=most)
 
     def item(self, item_id: int) -> Item:
-        item = self._inbox.item(item_id)
+        item = self._part.item(item_id)
         if not self._write.owns_item(item):
             raise NotFound(
                 f"There is no capture {item_id}.", "`cofio inbox` lists the newest captures that you may see."
@@ -344,22 +344,18 @@ class _ScopedInbox(_Restricted, Inbox):
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         own: list[Item] = []
-        while len(own) < limit and (page := self._inbox.items(state, limit=_PAGE, after=after)):
+        while len(own) < limit and (page := self._part.items(state, limit=_PAGE, after=after)):
             own += [self._write.to_delivered(item) for item in page if self._write.owns_item(item)]
             after = page[-1].id
         return own[:limit]
 
     def retry(self, item_id: int) -> Item:
         self.item(item_id)
-        return self._write.to_delivered(self._inbox.retry(item_id))
+        return self._write.to_delivered(self._part.retry(item_id))
 
     def settled_by(self, changeset_id: int) -> Item | None:
-        item = self._inbox.settled_by(changeset_id)
+        item = self._part.settled_by(changeset_id)
         return self._write.to_delivered(item) if item and self._write.owns_item(item) else None
-
-    @property
-    def _inbox(self) -> Inbox:
-        return self._part  # type: ignore[no-any-return]
 
 
 class _ScopedKnowledgeTables(_Restricted, KnowledgeTables):
@@ -408,65 +404,63 @@ class _ScopedEpisodeIndex(_Restricted, EpisodeIndex):
     """Episodes visible to the viewer. Indexing and bulk removal are for the owner only."""
 
     subject = "Indexing or removing episodes"
+    _part: EpisodeIndex
     sessions = limited(EpisodeIndex.sessions, "viewer")
     turns = limited(EpisodeIndex.turns, "viewer")
     matching = limited(EpisodeIndex.matching, "scope")
 
     def get(self, ids: Sequence[int]) -> list[Episode]:
-        episodes = [episode for episode in self._index.get(ids) if self._read.viewer.sees(episode)]
+        episodes = [episode for episode in self._part.get(ids) if self._read.viewer.sees(episode)]
         return [replace(episode, client=shown_client(episode.client)) for episode in episodes]
 
     def passages(self, ids: Sequence[int]) -> list[Passage]:
-        passages = self._index.passages(ids)
+        passages = self._part.passages(ids)
         visible = {episode.id for episode in self.get(list({passage.episode for passage in passages}))}
         return [passage for passage in passages if passage.episode in visible]
 
     def of_memory(self, memory_id: int) -> int | None:
-        number = self._index.of_memory(memory_id) if self._read.ids([memory_id]) else None
+        number = self._part.of_memory(memory_id) if self._read.ids([memory_id]) else None
         return number if number is not None and self.get([number]) else None
 
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
         """Return the changesets with visible parts, if the session has visible turns."""
         if not any(self.turns(session, 1, summaries=summaries) for summaries in (False, True)):
             return []
-        numbers = self._index.changesets(session, limit)
+        numbers = self._part.changesets(session, limit)
         return [number for number in numbers if self._read.changeset(self._read.store.changeset(number))]
 
     def injected(self, session: AgentSession) -> list[int]:
         """Return what the viewer's own session received; nothing for sessions of others."""
-        return self._read.ids(self._index.injected(session)) if is_own(session, self._read.viewer) else []
+        return self._read.ids(self._part.injected(session)) if is_own(session, self._read.viewer) else []
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         visible = [passage.id for passage in self.passages(list(also))]
-        return self._index.nearest(vector, k, self._read.scope(scope), also=visible)
+        return self._part.nearest(vector, k, self._read.scope(scope), also=visible)
 
     def remove(self, ids: Sequence[int]) -> int:
         episodes = self.get(ids)
         for episode in episodes:
             if episode.visibility != "private" or not self._read.viewer.owns(episode):
                 raise Forbidden(f"Episode {episode.id} is not private to you.", f"To erase it, {ADMIN_KEY}.")
-        return self._index.remove([episode.id for episode in episodes]) if episodes else 0
-
-    @property
-    def _index(self) -> EpisodeIndex:
-        return self._part  # type: ignore[no-any-return]
+        return self._part.remove([episode.id for episode in episodes]) if episodes else 0
 
 
 class _ScopedSnapshots(_Restricted, Snapshots):
     """Export access limited to visible memories. Names and ids of the store cannot be set."""
 
     subject = "Importing an export or copying episodes"
+    _part: Snapshots
     identity = limited(Snapshots.identity)
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshots]:
-        with self._snapshots.snapshot() as snapshot:
+        with self._part.snapshot() as snapshot:
             yield _ScopedSnapshots.limit(snapshot, self._read, self._write)
 
     def reserve(self, count: int) -> int:
         if count:
             refuse("Importing an export")
-        return self._snapshots.reserve(0)
+        return self._part.reserve(0)
 
     def room(self, name: str, last: int) -> list[tuple[int, int]]:  # noqa: ARG002
         if last:
@@ -474,21 +468,16 @@ class _ScopedSnapshots(_Restricted, Snapshots):
         return []
 
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
-        id_by_origin = self._snapshots.origins(origins)
+        id_by_origin = self._part.origins(origins)
         visible = set(self._read.ids(id_by_origin.values()))
         return {origin: memory_id for origin, memory_id in id_by_origin.items() if memory_id in visible}
 
     def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[ExportedMemory]:
-        rows: list[ExportedMemory] = []
-        for row in self._all(after, vectors=vectors):
-            rows.append(row)
-            if len(rows) == limit:
-                break
-        return rows
+        return list(islice(self._all(after, vectors=vectors), limit))
 
     def _all(self, after: int, *, vectors: bool) -> Iterator[ExportedMemory]:
         """Yield the visible memories above an id, page by page."""
-        while page := self._snapshots.rows(after, _PAGE, vectors=vectors):
+        while page := self._part.rows(after, _PAGE, vectors=vectors):
             visible = {memory.id: memory for memory in self._read.memories(row.memory for row in page)}
             yield from (replace(row, memory=visible[row.memory.id]) for row in page if row.memory.id in visible)
             after = page[-1].memory.id
@@ -501,16 +490,12 @@ class _ScopedSnapshots(_Restricted, Snapshots):
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
         rows: list[Knowledge] = []
-        while len(rows) < limit and (page := self._snapshots.knowledge(table, after, _PAGE)):
+        while len(rows) < limit and (page := self._part.knowledge(table, after, _PAGE)):
             rows += [row for row in page if sees(self._read.viewer, row)]
             after = page[-1].id
         return rows[:limit]
 
     def parts(self, changeset_id: int) -> list[int]:
-        parts = self._snapshots.parts(changeset_id)
+        parts = self._part.parts(changeset_id)
         visible = parts and self._read.changeset(self._read.store.changeset(changeset_id))
         return parts if visible else []
-
-    @property
-    def _snapshots(self) -> Snapshots:
-        return self._part  # type: ignore[no-any-return]
