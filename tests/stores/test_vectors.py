@@ -48,6 +48,21 @@ def build_index(matrix: Floats, *, large: int = 16_384) -> VectorIndex:
     return vectors
 
 
+def put(vectors: VectorIndex, memory_id: int, vector: Floats, live: bool = True) -> None:
+    vectors.put_many([memory_id], vector[np.newaxis], live)
+
+
+def get(vectors: VectorIndex, memory_id: int) -> Floats | None:
+    stored = vectors.many([memory_id])[1]
+    return stored[0] if len(stored) else None
+
+
+def mark(vectors: VectorIndex, memory_id: int, live: bool) -> None:
+    vector = get(vectors, memory_id)
+    if vector is not None:
+        put(vectors, memory_id, vector, live)
+
+
 def are_equal(actual: Floats | None, expected: Floats) -> bool:
     return actual is not None and np.array_equal(actual, expected)
 
@@ -108,7 +123,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(memory_id=IDS, which=DIRECTION_INDEXES, live=st.booleans())
     def put(self, memory_id: int, which: int, live: bool) -> None:
-        self.vectors.put(memory_id, DIRECTIONS[which], live)
+        put(self.vectors, memory_id, DIRECTIONS[which], live)
         self.set_expected(memory_id, which, live)
 
     @rule(many=st.lists(st.tuples(IDS, DIRECTION_INDEXES, st.booleans()), max_size=30))
@@ -126,7 +141,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(memory_id=IDS, live=st.booleans())
     def mark(self, memory_id: int, live: bool) -> None:
-        self.vectors.mark(memory_id, live)
+        mark(self.vectors, memory_id, live)
         if memory_id in self.expected_vectors:
             (self.live.add if live else self.live.discard)(memory_id)
 
@@ -167,7 +182,7 @@ class IndexMachine(RuleBasedStateMachine):
     def vectors_are_equal(self) -> None:
         assert len(self.vectors) == len(self.expected_vectors)
         for memory_id in range(42):
-            found, expected = self.vectors.get(memory_id), self.expected_vectors.get(memory_id)
+            found, expected = get(self.vectors, memory_id), self.expected_vectors.get(memory_id)
             assert (memory_id in self.vectors) == (expected is not None) == (found is not None)
             if expected is not None:
                 assert are_equal(found, expected)
@@ -184,8 +199,7 @@ def test_empty_index_returns_nothing() -> None:
     assert (ids.size, cosines.size) == (0, 0)
     assert vectors.cosines(query, [1]) == {}
     assert list(vectors.pairs(0.0)) == []
-    assert vectors.get(1) is None
-    assert 1 not in vectors
+    assert get(vectors, 1) is None
     assert len(vectors) == 0
 
 
@@ -202,7 +216,7 @@ def test_many_returns_vectors_in_requested_order() -> None:
 def test_drop_and_mark_of_unknown_id_change_nothing() -> None:
     vectors = build_index(random_vectors(3, 4))
     vectors.drop(9)
-    vectors.mark(9, live=False)
+    mark(vectors, 9, live=False)
     assert len(vectors) == 3
 
 
@@ -247,11 +261,11 @@ def test_equal_vectors_are_ordered_by_id_in_a_compressed_index() -> None:
 def test_invalid_vector_is_rejected_and_changes_nothing(vector: NDArray[Any]) -> None:
     vectors = build_index(random_vectors(3, 4))
     with pytest.raises(ValueError, match="vector"):
-        vectors.put(1, vector)
+        put(vectors, 1, vector)
     with pytest.raises(ValueError, match="vector"):
         vectors.nearest(vector, 1)
     assert len(vectors) == 3
-    assert are_equal(vectors.get(1), random_vectors(3, 4)[0])
+    assert are_equal(get(vectors, 1), random_vectors(3, 4)[0])
 
 
 def test_duplicate_id_in_load_is_rejected() -> None:
@@ -263,7 +277,7 @@ def test_load_replaces_the_content() -> None:
     vectors = build_index(clustered_vectors(600, 256), large=200)
     vectors.load(np.array([7]), random_vectors(1, 256), np.array([False]))
     assert len(vectors) == 1
-    assert 1 not in vectors
+    assert get(vectors, 1) is None
     assert not is_compressed(vectors)
     assert vectors.nearest(random_vectors(1, 256)[0], 5)[0].tolist() == []
     assert vectors.nearest(random_vectors(1, 256)[0], 5, archived=True)[0].tolist() == [7]
@@ -275,7 +289,7 @@ def test_loaded_matrix_is_not_modified() -> None:
     matrix.flags.writeable = False
     vectors = build_index(matrix)
     for memory_id in range(1, 30):
-        vectors.put(memory_id, random_vectors(1, 4, seed=memory_id)[0])
+        put(vectors, memory_id, random_vectors(1, 4, seed=memory_id)[0])
     vectors.drop(3)
     assert np.array_equal(matrix, before)
 
@@ -293,7 +307,7 @@ def test_compressed_index_returns_exact_cosines() -> None:
     vectors = build_index(matrix, large=200)
     ids, cosines = vectors.nearest(matrix[5], 10)
     assert cosines == pytest.approx(matrix[ids - 1] @ matrix[5], abs=TOLERANCE)
-    assert are_equal(vectors.get(6), matrix[5])
+    assert are_equal(get(vectors, 6), matrix[5])
 
 
 def test_vectors_without_dominant_directions_are_searched_exactly() -> None:
@@ -316,7 +330,7 @@ def test_compressed_index_returns_archived_vectors_only_on_request() -> None:
     matrix = clustered_vectors(3000, 256)
     vectors = build_index(matrix, large=200)
     first = vectors.nearest(matrix[0], 5)[0].tolist()
-    vectors.mark(first[0], live=False)
+    mark(vectors, first[0], live=False)
     vectors.drop(first[1])
     assert vectors.nearest(matrix[0], 3)[0].tolist() == first[2:]
     assert vectors.nearest(matrix[0], 4, archived=True)[0].tolist() == [first[0], *first[2:]]
@@ -359,7 +373,7 @@ def test_vector_added_after_compression_is_found() -> None:
     vectors = build_index(matrix[:1000], large=200)
     basis = vectors._snapshot.basis
     for position in range(1000, 1100):
-        vectors.put(position + 1, matrix[position])
+        put(vectors, position + 1, matrix[position])
         assert vectors.nearest(matrix[position], 1)[0].tolist() == [position + 1]
     assert vectors._snapshot.basis is basis is not None
 
@@ -389,22 +403,22 @@ def test_compaction_of_compressed_index_loses_no_neighbour() -> None:
 def test_repeated_replacement_does_not_grow_the_index() -> None:
     vectors = build_index(random_vectors(100, 8))
     for seed in range(1000):
-        vectors.put(5, random_vectors(1, 8, seed=seed)[0])
+        put(vectors, 5, random_vectors(1, 8, seed=seed)[0])
     assert len(vectors) == 100
     assert len(vectors._snapshot.ids) <= 135
-    assert are_equal(vectors.get(5), random_vectors(1, 8, seed=999)[0])
+    assert are_equal(get(vectors, 5), random_vectors(1, 8, seed=999)[0])
 
 
 def test_snapshot_is_unaffected_by_later_writes() -> None:
     vectors = build_index(clustered_vectors(300, 256), large=200)
-    vectors.put(301, random_vectors(1, 256)[0])  # from now on the arrays have spare capacity
+    put(vectors, 301, random_vectors(1, 256)[0])  # from now on the arrays have spare capacity
     snapshot = vectors._snapshot
     assert snapshot.heads is not None
     output: list[NDArray[Any]] = [snapshot.ids, snapshot.matrix, snapshot.states, snapshot.heads]
     before = [array.copy() for array in output]
-    vectors.put(302, random_vectors(1, 256)[0])
-    vectors.put(1, random_vectors(1, 256)[0])
-    vectors.mark(2, live=False)
+    put(vectors, 302, random_vectors(1, 256)[0])
+    put(vectors, 1, random_vectors(1, 256)[0])
+    mark(vectors, 2, live=False)
     for memory_id in range(3, 200):
         vectors.drop(memory_id)
     assert all(np.array_equal(now, was) for now, was in zip(output, before, strict=True))
@@ -554,8 +568,8 @@ def write_randomly(vectors: VectorIndex, rounds: int) -> None:
         for item in rng.choice(np.arange(1, 801), 20 if round_number % 20 < 10 else 200).tolist():
             vectors.drop(item)
         for item in rng.choice(np.arange(1, 801), 20).tolist():
-            vectors.put(item, POOL[VECTOR_OF_VERSION[item, (round_number + 1) % VERSIONS]])
-            vectors.mark(item, live=bool(item % 2))
+            put(vectors, item, POOL[VECTOR_OF_VERSION[item, (round_number + 1) % VERSIONS]])
+            mark(vectors, item, live=bool(item % 2))
 
 
 def find_wrong_results(vectors: VectorIndex, query: Floats, rng: np.random.Generator) -> list[str]:
@@ -574,7 +588,7 @@ def find_wrong_results(vectors: VectorIndex, query: Floats, rng: np.random.Gener
     problems += [f"{item} twice" for ids, _ in answers for item in ids.tolist() if ids.tolist().count(item) > 1]
     problems += [f"{item} not asked for" for item in inside[0].tolist() if item not in within]
     memory_id = int(within[0])
-    vector = vectors.get(memory_id)
+    vector = get(vectors, memory_id)
     if vector is not None and not (POOL[VECTOR_OF_VERSION[memory_id]] == vector).all(axis=1).any():
         problems.append(f"{memory_id}: a vector it never had")
     return problems

@@ -1,6 +1,6 @@
 """The embedded store's vector index: every vector in memory, searched by NumPy, and returned exactly as stored.
 
-    put, drop, mark, load ─▶ arrays with spare room ─ publish ─▶ Snapshot ◀─ nearest, neighbours, cosines, pairs, get
+    put_many, drop, load ─▶ arrays with spare room ─ publish ─▶ Snapshot ◀─ nearest, neighbours, cosines, pairs, many
 
 A small index is scanned in full. A large one is scanned twice: first the *heads*, the vectors' coordinates in the few
 directions in which they differ most (PCA), then the best candidates of that pass in full. The result always has true
@@ -79,27 +79,13 @@ class VectorIndex:
     _calibrated_at: int
 
     def __init__(self, dimension: int, *, large: int = LARGE) -> None:
-        self._dimension = dimension
+        self.dimension = dimension  # the length of a vector
         self._large = max(large, 2 * TRIALS)  # calibration needs at least so many
         self.load(np.empty(0, np.int64), np.empty((0, dimension), np.float32), np.empty(0, np.bool_))
-
-    @property
-    def dimension(self) -> int:
-        """The length of a vector."""
-        return self._dimension
 
     def __len__(self) -> int:
         """Return the number of vectors, archived ones included."""
         return len(self._snapshot.where)
-
-    def __contains__(self, memory_id: object) -> bool:
-        return memory_id in self._snapshot.where
-
-    def get(self, memory_id: int) -> Vector | None:
-        """Return the vector as stored, or None."""
-        snapshot = self._snapshot
-        rows = snapshot.find(np.array([memory_id], np.int64))
-        return snapshot.matrix[rows[0]].copy() if rows.size else None
 
     def many(self, ids: Sequence[int] | Ids) -> tuple[Ids, Matrix]:
         """Return those of these ids that have a vector, in the order asked, and these vectors, one per row."""
@@ -188,7 +174,7 @@ class VectorIndex:
             return None
         rng = np.random.default_rng(0)
         sample = matrix[np.sort(rng.permutation(rows)[:PCA_ROWS])]
-        return np.ascontiguousarray(_find_directions(sample, rng)[:, : self._dimension // 3])
+        return np.ascontiguousarray(_find_directions(sample, rng)[:, : self.dimension // 3])
 
     def load(self, ids: Ids, matrix: Matrix, live: Mask) -> None:
         """Replace all vectors by these.
@@ -202,15 +188,12 @@ class VectorIndex:
             raise ValueError("Duplicate ids.")
         self._heads = self._basis = None
         self._calibrated_at = 0
-        self._hold(ids, matrix, np.where(live, LIVE, ARCHIVED).astype(np.uint8), where)
+        self._ids, self._matrix, self._where, self._count = ids, matrix, where, len(ids)
+        self._states = np.where(live, LIVE, ARCHIVED).astype(np.uint8)
         self._settle()
 
-    def put(self, memory_id: int, vector: Vector, live: bool = True) -> None:
-        """Store the vector under this id, replacing another one."""
-        self.put_many([memory_id], np.asarray(vector)[np.newaxis], live)
-
     def put_many(self, ids: Sequence[int] | Ids, matrix: Matrix, live: bool | Mask = True) -> None:
-        """Store all of these, like successive calls of `put`. Readers see all of them or none."""
+        """Store the vectors under these ids, replacing other ones. Readers see all of them or none."""
         matrix = self._rows_of(matrix, len(ids))
         last = {int(memory_id): at for at, memory_id in enumerate(ids)}
         positions = np.fromiter(last.values(), np.int64, len(last))
@@ -220,7 +203,7 @@ class VectorIndex:
         start, end = self._count, self._count + len(last)
         self._make_room(end)
         if replaced:
-            self._change_states(replaced, GONE)
+            self._bury(replaced)
         self._ids[start:end], self._matrix[start:end], self._states[start:end] = new_ids, matrix[positions], states
         if self._heads is not None and self._basis is not None:
             self._heads[start:end] = self._matrix[start:end] @ self._basis
@@ -232,29 +215,18 @@ class VectorIndex:
         """Remove the vector."""
         row = self._where.pop(memory_id, None)
         if row is not None:
-            self._change_states([row], GONE)
+            self._bury([row])
             self._settle()
-
-    def mark(self, memory_id: int, live: bool) -> None:
-        """Mark the vector as live or archived."""
-        row = self._where.get(memory_id)
-        if row is not None:
-            self._change_states([row], LIVE if live else ARCHIVED)
-            self._publish()
 
     def _rows_of(self, vectors: Any, count: int) -> Matrix:
         """Return the vectors as a float32 matrix of so many rows. NaN is rejected: one would corrupt every search."""
         matrix: Matrix = np.require(vectors, np.float32, ["C", "A"])
         matrix = matrix[np.newaxis] if matrix.ndim == 1 else matrix
-        if matrix.shape != (count, self._dimension):
-            raise ValueError(f"Expected {count} vectors of {self._dimension} numbers, not {matrix.shape}.")
+        if matrix.shape != (count, self.dimension):
+            raise ValueError(f"Expected {count} vectors of {self.dimension} numbers, not {matrix.shape}.")
         if not np.isfinite(np.vecdot(matrix, matrix)).all():
             raise ValueError("A vector contains a non-finite number.")
         return matrix
-
-    def _hold(self, ids: Ids, matrix: Matrix, states: States, where: dict[int, int]) -> None:
-        self._ids, self._matrix, self._states, self._where = ids, matrix, states, where
-        self._count = len(ids)
 
     def _publish(self) -> None:
         """Show the present arrays to readers. A single assignment, so they see all of it or nothing."""
@@ -279,11 +251,11 @@ class VectorIndex:
             self._make_heads()
             self._publish()
 
-    def _change_states(self, rows: list[int], state: int) -> None:
+    def _bury(self, rows: list[int]) -> None:
         # A copy: snapshots show the old array, and a search must not find a row that was live when it read the mask and
         # is gone when it reads the cosine, or both rows of a replaced vector, or neither.
         self._states = self._states.copy()
-        self._states[rows] = state
+        self._states[rows] = GONE
 
     def _make_room(self, count: int) -> None:
         """Ensure space for so many rows. Pages that were never written cost no memory."""
@@ -306,8 +278,8 @@ class VectorIndex:
         elif self._heads is not None:
             self._heads = self._heads[rows]
         # A new map too: the old one belongs to the old rows, which snapshots still show.
-        where = dict(zip(ids.tolist(), range(len(rows)), strict=True))
-        self._hold(ids, self._matrix[rows], self._states[rows], where)
+        self._where = dict(zip(ids.tolist(), range(len(rows)), strict=True))
+        self._ids, self._matrix, self._states, self._count = ids, self._matrix[rows], self._states[rows], len(rows)
 
     def _make_heads(self) -> None:
         rows = np.flatnonzero(self._states[: self._count] != GONE)
