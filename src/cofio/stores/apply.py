@@ -1,7 +1,8 @@
 """Application of decisions: the only place that defines what each decision does to memories and rows of knowledge.
 
-    Add, Update, Edit, Delete … ─ MemoryUnit ─▶ RowStorage ─▶ Change
-    PutRow, DeleteRow, PurgeRow, RevertRow ─ RowUnit ─▶ KnowledgeRows ─▶ KnowledgeChange
+    Add, Update, Edit, Delete … ─┐               ┌─▶ RowStorage ─▶ Change
+                                 ├─ UnitOfWork ──┤
+    PutRow, DeleteRow …  ────────┘               └─▶ KnowledgeRows ─▶ KnowledgeChange
 
 A store provides `RowStorage` and `KnowledgeRows`, the few operations on its tables inside one transaction. Everything
 that must be the same in every store (journalling, undo, purge) is implemented here.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.models.domain_knowledge import (
@@ -53,9 +54,8 @@ from cofio.stores.row_mapping import journal_state
 _FACT_FIELDS = tuple(f.name for f in fields(Fact))
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """Data of a memory counters its content: retrieval counts, and sightings after the first."""
+class Counters(NamedTuple):
+    """Data of a memory beside its content: retrieval counts, and sightings after the first."""
 
     retrieval_count: int = 0
     last_retrieved_at: str | None = None
@@ -83,7 +83,8 @@ class JournalEntry:
 
     def to_change(self, after: Memory | None, at: str, by: str, why: str) -> Change:
         """Return the entry as a Change, given the state after it."""
-        return Change(memory_id=self.memory_id, after=after, at=at, by=by, why=why, **_shared_fields(self))
+        names = ("id", "changeset", "action", "memory_id", "before", "reason")
+        return Change(**{name: getattr(self, name) for name in names}, after=after, at=at, by=by, why=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +106,8 @@ class RowJournalEntry:
 
     def to_change(self, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
         """Return the entry as a KnowledgeChange, given the state after it."""
-        values = {**_shared_fields(self), "table": self.table, "key": self.key}
-        return KnowledgeChange(after=after, at=at, by=by, why=why, **values)
-
-
-def _shared_fields(entry: JournalEntry | RowJournalEntry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in ("id", "changeset", "action", "before", "reason")}
+        names = ("id", "changeset", "action", "table", "key", "before", "reason")
+        return KnowledgeChange(**{name: getattr(self, name) for name in names}, after=after, at=at, by=by, why=why)
 
 
 class RowStorage(Protocol):
@@ -182,24 +179,6 @@ class _JournalReader(Protocol[Entry]):
     def next_recorded(self, entry: Entry) -> Entry | None: ...
 
 
-class UnitOfWork:
-    """Application of one transaction's decisions, in order."""
-
-    def __init__(
-        self, memories: RowStorage, rows: KnowledgeRows, *, changeset: int, at: str, by: str, why: str
-    ) -> None:
-        self._memories = MemoryUnit(memories, changeset=changeset, at=at, by=by, why=why)
-        self._rows = RowUnit(rows, changeset=changeset, at=at, by=by, why=why)
-
-    def apply(
-        self, decisions: Sequence[Decision], vectors: Mapping[int, bytes], knowledge: Sequence[RowDecision]
-    ) -> tuple[tuple[Change, ...], tuple[KnowledgeChange, ...]]:
-        """Return the changes of memories, then those of rows, which may refer to memories of the same transaction."""
-        groups = [self._memories.do(decision, vectors.get(place)) for place, decision in enumerate(decisions)]
-        row_changes = tuple(change for decision in knowledge for change in self._rows.do(decision, groups))
-        return tuple(change for group in groups for change in group), row_changes
-
-
 def _find_revertible(journal: _JournalReader[Entry], change_id: int) -> Entry | None:
     """Return the journal entry of a change to revert; None if what it changed was purged since."""
     entry = journal.recorded(change_id)
@@ -221,15 +200,28 @@ def _comparable(state: Memory | Knowledge | None) -> object:
     return journal_state(state) if isinstance(state, Memory) else state
 
 
-class MemoryUnit:
-    """Application of decisions on memories."""
+class UnitOfWork:
+    """Application of one transaction's decisions, in order."""
 
-    def __init__(self, rows: RowStorage, *, changeset: int, at: str, by: str, why: str) -> None:
+    def __init__(
+        self, memories: RowStorage, rows: KnowledgeRows, *, changeset: int, at: str, by: str, why: str
+    ) -> None:
+        self._memories = memories
         self._rows = rows
         self._changeset = changeset
         self._at, self._by, self._why = at, by, why
 
-    def do(self, decision: Decision, vector: bytes | None) -> list[Change]:
+    def apply(
+        self, decisions: Sequence[Decision], vectors: Mapping[int, bytes], knowledge: Sequence[RowDecision]
+    ) -> tuple[tuple[Change, ...], tuple[KnowledgeChange, ...]]:
+        """Return the changes of memories, then those of rows, which may refer to memories of the same transaction."""
+        groups = [self._change_memory(decision, vectors.get(place)) for place, decision in enumerate(decisions)]
+        row_changes = tuple(change for decision in knowledge for change in self._change_row(decision, groups))
+        return tuple(change for group in groups for change in group), row_changes
+
+    # ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _change_memory(self, decision: Decision, vector: bytes | None) -> list[Change]:
         """Return the changes of the decision: one, or more where one memory replaces others."""
         match decision:
             case Delete():
@@ -246,7 +238,6 @@ class MemoryUnit:
                 return self._add_text(decision, vector)
 
     def _add_text(self, decision: Add | Update | Edit | Merge | Adopt, vector: bytes | None) -> list[Change]:
-        """Apply a decision that adds text."""
         match decision:
             case Add():
                 return self._add(decision, vector)
@@ -261,88 +252,82 @@ class MemoryUnit:
 
     def _add(self, decision: Add, vector: bytes | None) -> list[Change]:
         fact = decision.fact
-        duplicate = self._rows.find_duplicate(fact) if decision.unless_known else None
-        first = (
-            self._add_sighting(duplicate, _to_sighting(fact), "said before")
-            if duplicate
-            else self._insert(fact, vector, decision.reason)
-        )
-        return [
-            first,
-            *(self._add_sighting(first.memory_id, occurrence, "said again") for occurrence in decision.again),
-        ]
+        duplicate = self._memories.find_duplicate(fact) if decision.unless_known else None
+        if duplicate:
+            occurrence = Occurrence(fact.agent, fact.session, fact.created_at)
+            first = self._add_sighting(duplicate, occurrence, "said before")
+        else:
+            first = self._insert(fact, vector, decision.reason)
+        again = [self._add_sighting(first.memory_id, occurrence, "said again") for occurrence in decision.again]
+        return [first, *again]
 
     def _insert(self, fact: Fact, vector: bytes | None, reason: str, old: Memory | None = None) -> Change:
         values: dict[str, Any] = {name: getattr(fact, name) for name in _FACT_FIELDS}
         values["created_at"] = fact.created_at or self._at
         lineage: dict[str, Any] = {"supersedes": old.id, "previous_text": old.text, "pinned": old.pinned} if old else {}
         memory = Memory(id=0, **values, **lineage, updated_at=values["created_at"])
-        memory = replace(memory, id=self._rows.insert(memory))
-        self._rows.set_vector(memory.id, vector)
+        memory = replace(memory, id=self._memories.insert(memory))
+        self._memories.set_vector(memory.id, vector)
         return self._record("update" if old else "add", memory.id, None, memory, reason)
 
     def _update(self, decision: Update, vector: bytes | None) -> list[Change]:
         old = self._load_live(decision.id)
-        added = self._insert(
-            decision.fact, vector, decision.reason, old
-        )  # insert the new one before archiving the old one
-        archived = replace(old, archived_at=self._at, updated_at=self._at, superseded_by=added.memory_id)
-        return [added, self._save("delete", old, archived, decision.reason)]
+        added = self._insert(decision.fact, vector, decision.reason, old)  # before the old one is archived
+        return [added, self._archive(old, decision.reason, added.memory_id)]
 
     def _edit(self, decision: Edit, vector: bytes | None) -> Change:
         before = self._load_existing(decision.id)
         after = replace(apply_edit(before, decision.fields), updated_at=self._at)
         has_new_words = vector is not None or (after.text, after.speaker) != (before.text, before.speaker)
-        replaced = self._rows.vector(before.id) if has_new_words else None
+        replaced = self._memories.vector(before.id) if has_new_words else None
         if has_new_words:  # the old vector does not fit new words: without a new one, it is computed later
-            self._rows.set_vector(before.id, vector)
+            self._memories.set_vector(before.id, vector)
         return self._save("edit", before, after, decision.reason, vector=replaced)
 
     def _delete(self, decision: Delete) -> list[Change]:
         before = self._load_live(decision.id, decision.as_of)
         if decision.into is None:
-            archived = replace(before, archived_at=self._at, updated_at=self._at)
-            return [self._save("delete", before, archived, decision.reason)]
+            return [self._archive(before, decision.reason)]
         if decision.into == decision.id:
             raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Give the id of another memory.")
         successor = self._load_live(decision.into, decision.as_of)
-        archived = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=successor.id)
-        changed = self._save("delete", before, archived, decision.reason)
+        changed = self._archive(before, decision.reason, successor.id)
         richer = absorb(successor, [before])
         return [changed, self._save("noop", successor, richer, f"represents memory {before.id} too")]
 
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
         if len(set(decision.ids)) < 2:
-            raise InvalidInput(
-                "A merge needs at least two different memories.", "Use Update to replace a single memory."
-            )
+            hint = "Use Update to replace a single memory."
+            raise InvalidInput("A merge needs at least two different memories.", hint)
         members = [self._load_live(memory_id, decision.as_of) for memory_id in dict.fromkeys(decision.ids)]
         added = self._insert(decision.fact, vector, decision.reason)
+        retrieved = [member.last_retrieved_at for member in members if member.last_retrieved_at]
         successor = replace(
             absorb(replace(added.memory, occurrences=0), members),
             pinned=any(member.pinned for member in members),
             retrieval_count=sum(member.retrieval_count for member in members),
-            last_retrieved_at=max(
-                (member.last_retrieved_at for member in members if member.last_retrieved_at), default=None
-            ),
+            last_retrieved_at=max(retrieved, default=None),
         )
-        self._rows.save(successor)
-        self._rows.set_counts(successor)
-        after = [
-            replace(member, archived_at=self._at, updated_at=self._at, superseded_by=successor.id) for member in members
-        ]
-        archived = [self._save("delete", *states, decision.reason) for states in zip(members, after, strict=True)]
+        self._memories.save(successor)
+        self._memories.set_counts(successor)
+        archived = [self._archive(member, decision.reason, successor.id) for member in members]
         return [replace(added, after=successor), *archived]
+
+    def _archive(self, memory: Memory, reason: str, successor: int | None = None) -> Change:
+        archived = replace(memory, archived_at=self._at, updated_at=self._at)
+        if successor is not None:
+            archived = replace(archived, superseded_by=successor)
+        return self._save("delete", memory, archived, reason)
 
     def _adopt(self, decision: Adopt, vector: bytes | None) -> Change:
         memory = decision.memory
-        if memory.id and self._rows.load(memory.id):
+        if memory.id and self._memories.load(memory.id):
             raise Conflict(f"Memory {memory.id} exists already.", "Set the id to 0 to get a new one.")
-        memory = replace(memory, id=self._rows.insert(memory))
-        self._rows.set_vector(memory.id, vector)
+        memory = replace(memory, id=self._memories.insert(memory))
+        self._memories.set_vector(memory.id, vector)
         change = self._record("add", memory.id, None, memory, decision.reason)
         for sighting in decision.sightings:
-            self._rows.add_sighting(memory.id, change.id, sighting)
+            self._memories.add_sighting(memory.id, change.id, sighting)
         return change
 
     def _restore(self, decision: Restore) -> list[Change]:
@@ -351,7 +336,7 @@ class MemoryUnit:
             raise Conflict(f"Memory {before.id} is not archived.", "It is live already; nothing was changed.")
         after = replace(before, archived_at=None, superseded_by=None, updated_at=self._at)
         changes = [self._save("restore", before, after, decision.reason)]
-        successor = self._rows.load(before.superseded_by) if before.superseded_by else None
+        successor = self._memories.load(before.superseded_by) if before.superseded_by else None
         if successor and successor.supersedes != before.id:  # it was merged: its occurrences are subtracted again
             alone = replace(successor, occurrences=max(1, successor.occurrences - before.occurrences))
             changes.append(self._save("noop", successor, alone, f"no longer represents memory {before.id}"))
@@ -362,181 +347,130 @@ class MemoryUnit:
         dated = replace(occurrence, at=occurrence.at or self._at)
         after = replace(before, occurrences=before.occurrences + 1)
         change = self._save("noop", before, after, reason, occurrence=dated)
-        self._rows.add_sighting(memory_id, change.id, dated)
+        self._memories.add_sighting(memory_id, change.id, dated)
         return change
 
     def _purge(self, decision: Purge) -> Change:
         memory = self._load_existing(decision.id)
-        self._rows.remove(decision.id)
+        self._memories.remove(decision.id)
         change = self._record("purge", decision.id, None, None, decision.reason)
         # Its own entry included: what remains shows that a memory existed, not its content.
-        self._rows.erase(memory, decision.viewer)
+        self._memories.erase(memory, decision.viewer)
         return change
 
     def _revert(self, decision: Revert) -> list[Change]:
-        entry = _find_revertible(self._rows, decision.change_id)
+        entry = _find_revertible(self._memories, decision.change_id)
         if entry is None:
             return []  # there is nothing to restore or to remove
-        current = self._rows.load(entry.memory_id)
-        _refuse_if_changed_since(self._rows, entry, current)
-        counters = self._rows.counters(entry.memory_id) if current and entry.before is None else None
+        current = self._memories.load(entry.memory_id)
+        _refuse_if_changed_since(self._memories, entry, current)
+        counters = self._memories.counters(entry.memory_id) if current and entry.before is None else None
         replaced = self._restore_state(entry, current)
-        change = self._record(
-            "revert",
-            entry.memory_id,
-            current,
-            entry.before,
-            decision.reason,
-            vector=replaced,
-            occurrence=entry.occurrence,
-            counters=counters,
-        )
+        kept = {"vector": replaced, "occurrence": entry.occurrence, "counters": counters}
+        change = self._record("revert", entry.memory_id, current, entry.before, decision.reason, **kept)
         if entry.before and entry.counters and current is None:
-            self._restore_counters(entry.before, entry.counters, change.id)
-        if entry.occurrence and not self._rows.remove_sighting(entry.id) and entry.before:
-            self._rows.add_sighting(entry.memory_id, change.id, entry.occurrence)
+            count, last, sightings = entry.counters
+            self._memories.set_counts(replace(entry.before, retrieval_count=count, last_retrieved_at=last))
+            for sighting in sightings:
+                self._memories.add_sighting(entry.memory_id, change.id, sighting)
+        if entry.occurrence and not self._memories.remove_sighting(entry.id) and entry.before:
+            self._memories.add_sighting(entry.memory_id, change.id, entry.occurrence)
         return [change]
-
-    def _restore_counters(self, memory: Memory, counters: Counters, change_id: int) -> None:
-        counts = {"retrieval_count": counters.retrieval_count, "last_retrieved_at": counters.last_retrieved_at}
-        self._rows.set_counts(replace(memory, **counts))  # type: ignore[arg-type]
-        for sighting in counters.sightings:
-            self._rows.add_sighting(memory.id, change_id, sighting)
 
     def _restore_state(self, entry: JournalEntry, current: Memory | None) -> bytes | None:
         """Restore the old version; return the vector that it replaced."""
         if entry.before is None:
-            removed = self._rows.vector(entry.memory_id)
-            self._rows.remove(entry.memory_id)
+            removed = self._memories.vector(entry.memory_id)
+            self._memories.remove(entry.memory_id)
             return removed
         if current is None:
-            self._rows.insert(entry.before)
-            self._rows.set_vector(entry.memory_id, entry.vector)
+            self._memories.insert(entry.before)
+            self._memories.set_vector(entry.memory_id, entry.vector)
             return None
-        self._rows.save(entry.before)
+        self._memories.save(entry.before)
         if entry.before.text == current.text and entry.before.speaker == current.speaker:
             return None
-        replaced = self._rows.vector(entry.memory_id)
-        self._rows.set_vector(entry.memory_id, entry.vector)
+        replaced = self._memories.vector(entry.memory_id)
+        self._memories.set_vector(entry.memory_id, entry.vector)
         return replaced
 
-    def _save(
-        self,
-        action: Action,
-        before: Memory,
-        after: Memory,
-        reason: str,
-        *,
-        vector: bytes | None = None,
-        occurrence: Occurrence | None = None,
-    ) -> Change:
-        self._rows.save(after)
-        return self._record(action, before.id, before, after, reason, vector=vector, occurrence=occurrence)
+    def _save(self, action: Action, before: Memory, after: Memory, reason: str, **kept: Any) -> Change:
+        self._memories.save(after)
+        return self._record(action, before.id, before, after, reason, **kept)
 
     def _record(
-        self,
-        action: Action,
-        memory_id: int,
-        before: Memory | None,
-        after: Memory | None,
-        reason: str,
-        *,
-        vector: bytes | None = None,
-        occurrence: Occurrence | None = None,
-        counters: Counters | None = None,
+        self, action: Action, memory_id: int, before: Memory | None, after: Memory | None, reason: str, **kept: Any
     ) -> Change:
+        """Journal a change of a memory; `kept` is further data that undoing it needs."""
         entry = JournalEntry(
-            changeset=self._changeset,
-            memory_id=memory_id,
-            action=action,
-            reason=reason,
-            before=before,
-            vector=vector,
-            occurrence=occurrence,
-            counters=counters,
+            changeset=self._changeset, memory_id=memory_id, action=action, reason=reason, before=before, **kept
         )
-        return replace(entry, id=self._rows.record(entry)).to_change(after, self._at, self._by, self._why)
+        return replace(entry, id=self._memories.record(entry)).to_change(after, self._at, self._by, self._why)
 
     def _load_existing(self, memory_id: int) -> Memory:
-        memory = self._rows.load(memory_id)
+        memory = self._memories.load(memory_id)
         if memory is None:
-            raise NotFound(
-                f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the memories."
-            )
+            hint = "It may have been purged; `cofio list` lists the memories."
+            raise NotFound(f"There is no memory {memory_id}.", hint)
         return memory
 
     def _load_live(self, memory_id: int, as_of: int | None = None) -> Memory:
         memory = self._load_existing(memory_id)
-        if as_of is not None and as_of < self._rows.last_changeset(memory_id) != self._changeset:
-            raise Conflict(
-                f"Memory {memory_id} has changed since it was read.", "Read it again, then repeat the change."
-            )
+        if as_of is not None and as_of < self._memories.last_changeset(memory_id) != self._changeset:
+            hint = "Read it again, then repeat the change."
+            raise Conflict(f"Memory {memory_id} has changed since it was read.", hint)
         if memory.archived:
             hint = f"Memory {memory.superseded_by} replaced it." if memory.superseded_by else "It can be restored."
             raise Conflict(f"Memory {memory_id} is archived.", hint)
         return memory
 
+    # ── rows of domain knowledge ──────────────────────────────────────────────────────────────────────────────────────
 
-def _to_sighting(fact: Fact) -> Occurrence:
-    return Occurrence(fact.agent, fact.session, fact.created_at)
-
-
-class RowUnit:
-    """Application of decisions on rows of domain knowledge."""
-
-    def __init__(self, rows: KnowledgeRows, *, changeset: int, at: str, by: str, why: str) -> None:
-        self._rows = rows
-        self._changeset = changeset
-        self._at, self._by, self._why = at, by, why
-
-    def do(self, decision: RowDecision, memory_changes: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
+    def _change_row(self, decision: RowDecision, memory_changes: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
         """Return the changes of the decision. A PutRow may refer to `memory_changes`, those of each memory decision."""
         match decision:
             case PutRow():
                 self._check_unchanged(decision.row.TABLE, decision.row.id, decision.as_of)
-                return [self._put(_link_memory(decision, memory_changes), decision.reason)]
+                return [self._put_row(_link_memory(decision, memory_changes), decision.reason)]
             case DeleteRow():
                 self._check_unchanged(decision.table, decision.id, decision.as_of)
-                return [self._delete(decision)]
+                return [self._delete_row(decision.table, decision.id, decision.reason)]
             case PurgeRow():
-                return [self._purge(decision)]
+                return [self._purge_row(decision.table, decision.id, decision.reason)]
             case RevertRow():
-                return self._revert(decision)
+                return self._revert_row(decision)
 
-    def _put(self, row: Knowledge, reason: str) -> KnowledgeChange:
+    def _put_row(self, row: Knowledge, reason: str) -> KnowledgeChange:
         before = self._rows.load(row.TABLE, row.id)
         if before is None:
             times = {"created_at": row.created_at or self._at, "updated_at": row.updated_at or self._at}
         elif is_same_row(before, row):
-            return self._entry("noop", row.TABLE, row.id, reason, before).to_change(
-                before, self._at, self._by, self._why
-            )
+            return self._record_row("noop", row.TABLE, row.id, before, before, reason)
         else:
             times = {"created_at": before.created_at, "updated_at": self._at}
         after = replace(row, **times)
         self._rows.save(after)
-        return self._record(self._entry("update" if before else "add", row.TABLE, row.id, reason, before), after, after)
+        return self._record_row("update" if before else "add", row.TABLE, row.id, before, after, reason)
 
-    def _delete(self, decision: DeleteRow) -> KnowledgeChange:
-        before = self._rows.load(decision.table, decision.id)
+    def _delete_row(self, table: Table, key: str, reason: str) -> KnowledgeChange:
+        before = self._rows.load(table, key)
         if before is None:
-            refuse_unknown(decision.table, decision.id)
-        self._rows.remove(decision.table, decision.id)
-        return self._record(self._entry("delete", before.TABLE, before.id, decision.reason, before), None, before)
+            refuse_unknown(table, key)
+        self._rows.remove(table, key)
+        return self._record_row("delete", table, key, before, None, reason)
 
-    def _purge(self, decision: PurgeRow) -> KnowledgeChange:
+    def _purge_row(self, table: Table, key: str, reason: str) -> KnowledgeChange:
         """Erase the row. Also one that was removed before: the journal still has its words."""
-        table, key = decision.table, decision.id
         if self._rows.load(table, key):
             self._rows.remove(table, key)
         elif not self._rows.was_known(table, key):
             refuse_unknown(table, key)
-        change = self._record(self._entry("purge", table, key, decision.reason), None, None)
+        change = self._record_row("purge", table, key, None, None, reason)
         # Its own entry included: what remains shows that a row existed, not its content.
         self._rows.erase(table, key)
         return change
 
-    def _revert(self, decision: RevertRow) -> list[KnowledgeChange]:
+    def _revert_row(self, decision: RevertRow) -> list[KnowledgeChange]:
         entry = _find_revertible(self._rows, decision.change_id)
         if entry is None:
             return []  # there is nothing to restore or to remove
@@ -546,8 +480,7 @@ class RowUnit:
             self._rows.save(entry.before)
         elif current:
             self._rows.remove(entry.table, entry.key)
-        back = self._entry("revert", entry.table, entry.key, decision.reason, current)
-        return [self._record(back, entry.before, entry.before or current)]
+        return [self._record_row("revert", entry.table, entry.key, current, entry.before, decision.reason)]
 
     def _check_unchanged(self, table: Table, key: str, as_of: str | None) -> None:
         """Raise Conflict if the row has changed since the decision was made."""
@@ -557,15 +490,20 @@ class RowUnit:
         if as_of != (current.updated_at if current else ""):
             raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then repeat the change.")
 
-    def _entry(
-        self, action: KnowledgeAction, table: Table, key: str, reason: str, before: Knowledge | None = None
-    ) -> RowJournalEntry:
-        return RowJournalEntry(
+    def _record_row(
+        self,
+        action: KnowledgeAction,
+        table: Table,
+        key: str,
+        before: Knowledge | None,
+        after: Knowledge | None,
+        reason: str,
+    ) -> KnowledgeChange:
+        entry = RowJournalEntry(
             changeset=self._changeset, table=table, key=key, action=action, reason=reason, before=before
         )
-
-    def _record(self, entry: RowJournalEntry, after: Knowledge | None, owned: Knowledge | None) -> KnowledgeChange:
-        entry = replace(entry, id=self._rows.record(entry, owned))
+        if action != "noop":
+            entry = replace(entry, id=self._rows.record(entry, after or before))
         return entry.to_change(after, self._at, self._by, self._why)
 
 
