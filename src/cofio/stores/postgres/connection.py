@@ -186,7 +186,9 @@ def _refuse_unreadable(address: str, where: str) -> None:
 def prepare(address: str) -> None:
     """Run pending migrations; one process at a time does it."""
     with psycopg.connect(address, **_ways(address)) as connection:
-        _refuse_old(connection)
+        if connection.info.server_version < _OLDEST_SERVER:
+            message = f"The server runs PostgreSQL {connection.info.server_version // 10_000}, which is too old."
+            raise Misconfigured(message, "Upgrade the server: cofio needs PostgreSQL 15 or newer.")
         if _read_version(connection) == _NEWEST:
             return
         with connection.transaction():
@@ -214,15 +216,6 @@ def _read_version(connection: psycopg.Connection[Any]) -> int:
         return 0
     newest = connection.execute(_SQL["newest_migration"]).fetchone()
     return int(newest[0]) if newest else 0
-
-
-def _refuse_old(connection: psycopg.Connection[Any]) -> None:
-    if connection.info.server_version < _OLDEST_SERVER:
-        major = connection.info.server_version // 10_000
-        raise Misconfigured(
-            f"The server runs PostgreSQL {major}, which is too old.",
-            "Upgrade the server: cofio needs PostgreSQL 15 or newer.",
-        )
 
 
 def _make_extension(connection: psycopg.Connection[Any]) -> None:
@@ -269,43 +262,28 @@ def translated(where: str) -> Iterator[None]:
     except CofioError:
         raise
     except PoolTimeout as error:
-        raise StoreBusy(
-            f"No connection to {where} became available.", "Nothing was changed. Try again in a moment."
-        ) from error
+        raise StoreBusy(f"No connection to {where} became available.", _RETRY) from error
     except PoolClosed as error:
         raise StoreError("The store is closed.", "Open it again with cofio.open().") from error
     except psycopg.Error as error:
         raise _translate(error, where) from error
 
 
+_Errors = tuple[type[psycopg.Error], ...]
 _UNCHANGED = "Nothing was changed."
-_TRANSLATIONS: tuple[tuple[tuple[type[psycopg.Error], ...], type[StoreError], str, str], ...] = (
-    (
-        (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled),
-        StoreBusy,
-        "{where} is locked by other writers.",
-        f"{_UNCHANGED} Try again in a moment.",
-    ),
+_BUSY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled)
+_RETRY = f"{_UNCHANGED} Try again in a moment."
+_STANDBY = f"{_UNCHANGED} The server is a read-only standby; set COFIO_STORE to the primary server."
+_DENIED = "The database user has no permission for the tables of {where}."
+_GRANT = "Make the user the owner of the database, or grant it access to the tables."
+_REACH = "Check that the server runs, and the host, port, database, user and password of COFIO_STORE."
+_TRANSLATIONS: tuple[tuple[_Errors, type[StoreError], str, str], ...] = (
+    (_BUSY, StoreBusy, "{where} is locked by other writers.", _RETRY),
     ((errors.DiskFull,), StoreError, "The disk of {where} is full.", f"{_UNCHANGED} Free some space and try again."),
-    (
-        (errors.ReadOnlySqlTransaction,),
-        StoreError,
-        "{where} cannot be written.",
-        f"{_UNCHANGED} The server is a read-only standby; set COFIO_STORE to the primary server.",
-    ),
+    ((errors.ReadOnlySqlTransaction,), StoreError, "{where} cannot be written.", _STANDBY),
     ((errors.DataCorrupted, errors.IndexCorrupted), StoreCorrupt, "{where} is damaged.", "Restore a backup."),
-    (
-        (errors.InsufficientPrivilege,),
-        StoreError,
-        "The database user has no permission for the tables of {where}.",
-        "Make the user the owner of the database, or grant it access to the tables.",
-    ),
-    (
-        (psycopg.OperationalError,),
-        StoreError,
-        "{where} cannot be reached: {said}.",
-        "Check that the server runs, and the host, port, database, user and password of COFIO_STORE.",
-    ),
+    ((errors.InsufficientPrivilege,), StoreError, _DENIED, _GRANT),
+    ((psycopg.OperationalError,), StoreError, "{where} cannot be reached: {said}.", _REACH),
 )
 
 

@@ -67,7 +67,10 @@ class StoreFile:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._writer = self._connect()
             try:
-                self._prepare()
+                self._refuse_strangers()
+                self._switch_to_wal()
+                if self._read_version() < _NEWEST:
+                    self._migrate()
             except BaseException:
                 self._writer.close()
                 raise
@@ -85,7 +88,10 @@ class StoreFile:
             try:
                 yield connection
             finally:
-                self._give_back(connection)
+                if self._closed:
+                    connection.close()
+                else:
+                    self._readers.put(connection)
 
     @contextmanager
     def writing(self, patience: float | None = None, *, alone: bool = False) -> Iterator[SqliteConnection]:  # noqa: ARG002
@@ -94,15 +100,14 @@ class StoreFile:
         Raise StoreBusy if the lock is not available within `patience` seconds. A file has one writer, so that each is
         alone.
         """
-        with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
-            self._refuse_if_closed()
-            self._writer.execute("BEGIN IMMEDIATE")
+        with self.alone(patience) as writer:
+            writer.execute("BEGIN IMMEDIATE")
             try:
-                yield self._writer
-                self._writer.execute("COMMIT")
+                yield writer
+                writer.execute("COMMIT")
             except BaseException:
-                if self._writer.in_transaction:  # SQLite itself rolls back when the disk is full
-                    self._writer.execute("ROLLBACK")
+                if writer.in_transaction:  # SQLite itself rolls back when the disk is full
+                    writer.execute("ROLLBACK")
                 raise
 
     @contextmanager
@@ -117,10 +122,20 @@ class StoreFile:
 
     @contextmanager
     def alone(self, patience: float | None = None) -> Iterator[SqliteConnection]:
-        """Yield the writer connection outside a transaction, for statements that SQLite does not allow inside one."""
-        with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
-            self._refuse_if_closed()
-            yield self._writer
+        """Yield the writer connection outside a transaction, for statements that SQLite does not allow inside one.
+
+        Holds the process's write lock, and waits as long for locks of other processes.
+        """
+        patience = _BUSY_SECONDS if patience is None else patience
+        with translated(self.path):
+            if not self._lock.acquire(timeout=patience):
+                raise StoreBusy(_LOCKED.format(path=self.path), _RETRY)
+            try:
+                self._writer.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
+                self._refuse_if_closed()
+                yield self._writer
+            finally:
+                self._lock.release()
 
     def empty_log(self) -> bool:
         """Checkpoint and truncate the write-ahead log. Return False if a concurrent reader prevented it."""
@@ -130,19 +145,6 @@ class StoreFile:
     def truncate_log(self) -> None:
         with suppress(StoreError):  # a concurrent reader blocks it; the log is overwritten later
             self.empty_log()
-
-    @contextmanager
-    def _turn(self, patience: float) -> Iterator[None]:
-        """Hold the process's write lock, and wait as long for locks of other processes."""
-        if not self._lock.acquire(timeout=patience):
-            raise StoreBusy(
-                f"{self.path} is locked by another program that writes to it.", f"{_UNCHANGED} Try again in a moment."
-            )
-        try:
-            self._writer.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
-            yield
-        finally:
-            self._lock.release()
 
     def size(self) -> int:
         """Return the bytes on disk, the write-ahead log included."""
@@ -163,12 +165,6 @@ class StoreFile:
         if self._closed:
             raise StoreError("The store is closed.", "Open it again with cofio.open().")
 
-    def _give_back(self, connection: SqliteConnection) -> None:
-        if self._closed:
-            connection.close()
-        else:
-            self._readers.put(connection)
-
     def _connect(self) -> SqliteConnection:
         connection = sqlite3.connect(
             self.path,
@@ -183,12 +179,6 @@ class StoreFile:
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         return connection
-
-    def _prepare(self) -> None:
-        self._refuse_strangers()
-        self._switch_to_wal()
-        if self._read_version() < _NEWEST:
-            self._migrate()
 
     def _refuse_strangers(self) -> None:
         self._writer.execute("BEGIN")  # a consistent snapshot: another process may be creating the store right now
@@ -266,29 +256,18 @@ def _translate(error: sqlite3.Error, path: Path) -> StoreError:
 
 _CHECK = "Check the path and its permissions: a store must be writable even for reading."
 _UNCHANGED = "Nothing was changed."
+_LOCKED, _RETRY = "{path} is locked by another program that writes to it.", f"{_UNCHANGED} Try again in a moment."
+_DAMAGED = "{path} is damaged."
+_RECOVER = "Restore a backup with `cofio restore`; without one, the command .recover of sqlite3 may save some data."
+_PERMISSIONS = f"{_UNCHANGED} Check the permissions of the file and its folder."
 _TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
-    (
-        "locked",
-        StoreBusy,
-        "{path} is locked by another program that writes to it.",
-        f"{_UNCHANGED} Try again in a moment.",
-    ),
+    ("locked", StoreBusy, _LOCKED, _RETRY),
     ("full", StoreError, "The disk that holds {path} is full.", f"{_UNCHANGED} Free some space and try again."),
-    (
-        "readonly",
-        StoreError,
-        "{path} cannot be written.",
-        f"{_UNCHANGED} Check the permissions of the file and its folder.",
-    ),
+    ("readonly", StoreError, "{path} cannot be written.", _PERMISSIONS),
     ("not a database", StoreCorrupt, "{path} is not an SQLite file.", "Name another file, or restore a backup."),
-    (
-        "disk image is malformed",
-        StoreCorrupt,
-        "{path} is damaged.",
-        "Restore a backup with `cofio restore`; without one, the command .recover of sqlite3 may save some data.",
-    ),
-    ("vtable constructor failed", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
-    ("corrupt", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
+    ("disk image is malformed", StoreCorrupt, _DAMAGED, _RECOVER),
+    ("vtable constructor failed", StoreCorrupt, _DAMAGED, "Restore a backup."),
+    ("corrupt", StoreCorrupt, _DAMAGED, "Restore a backup."),
     ("unable to open", StoreError, "{path} cannot be opened.", "Check the path, and that this user may write there."),
     ("disk I/O", StoreError, "The disk reported an error for {path}.", f"{_UNCHANGED} Check the disk."),
 )
