@@ -8,7 +8,7 @@ The SQL stores differ in how they run a named query (`Queries`), the rest is sha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, NoReturn, cast
@@ -45,7 +45,7 @@ from cofio.models.memory import (
 )
 from cofio.stores.apply import RowJournalEntry, refuse_unknown
 from cofio.stores.filters import Dialect, visible_to
-from cofio.stores.query_runner import NO_VALUES, Database, Queries
+from cofio.stores.query_runner import NO_VALUES, Queries, SqlAdapter
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _LONG = 200  # bytes of a folded text; the compared columns hold a digest of a longer one
@@ -154,42 +154,36 @@ def column_conditions(table: str, where: Mapping[str, Any]) -> list[ColumnCondit
     types = TYPES[check_table(table)]
     if unknown := sorted(str(name) for name in where if name not in types):
         raise InvalidInput(f"Rows of {table} have no field {', '.join(unknown)}.", f"Fields: {', '.join(types)}.")
-    return [
-        condition for name, value in where.items() for condition in _make_conditions(table, name, types[name], value)
-    ]
+    conditions = []
+    for name, value in where.items():
+        if types[name].startswith("tuple"):
+            members = value if isinstance(value, list | tuple) else [value]
+            conditions += [ColumnCondition(name, "holds", check_text(member, name, MAX_SAID)) for member in members]
+        elif name in FOLDED[table]:
+            conditions.append(ColumnCondition(name, "folded", folded(check_text(value, name, MAX_SAID))))
+        else:
+            conditions.append(ColumnCondition(name, "is", _check_value(name, types[name], value)))
+    return conditions
 
 
-def _make_conditions(table: str, name: str, kind: str, value: Any) -> Iterator[ColumnCondition]:
-    if kind.startswith("tuple"):
-        for member in value if isinstance(value, list | tuple) else [value]:
-            yield ColumnCondition(name, "holds", check_text(member, name, MAX_SAID))
-    elif kind == "str" and name in FOLDED[table]:
-        yield ColumnCondition(name, "folded", folded(check_text(value, name, MAX_SAID)))
-    elif kind == "str":
-        yield ColumnCondition(name, "is", _text(name, check_text(value, name, MAX_SAID)))
-    else:
-        yield ColumnCondition(name, "is", _plain(name, kind, value))
-
-
-def _text(name: str, value: str) -> str:
-    if name.endswith("_at"):
-        return to_utc_iso(value)
-    choices = _CHOICES.get(name)
-    if choices is None:
-        return value
-    chosen = value.strip().lower().replace(" ", "_")
-    if chosen not in choices:
-        raise InvalidInput(f"{name} is {value!r}.", f"Give one of: {', '.join(choices)}.")
-    return chosen
-
-
-def _plain(name: str, kind: str, value: Any) -> Any:
+def _check_value(name: str, kind: str, value: Any) -> Any:
+    """Return the value as the column holds it."""
     if value is None and "None" in kind:
         return None
     if kind == "bool":
         check_bool(value, name)
         return value
-    return check_number(value, name) if kind.startswith("float") else check_int(value, name)
+    if kind != "str":
+        return check_number(value, name) if kind.startswith("float") else check_int(value, name)
+    text = check_text(value, name, MAX_SAID)
+    if name.endswith("_at"):
+        return to_utc_iso(text)
+    if name not in _CHOICES:
+        return text
+    choice = text.strip().lower().replace(" ", "_")
+    if choice not in _CHOICES[name]:
+        raise InvalidInput(f"{name} is {text!r}.", f"Give one of: {', '.join(_CHOICES[name])}.")
+    return choice
 
 
 def sort_key(row: Knowledge) -> tuple[Any, str]:
@@ -212,14 +206,11 @@ def sort_by_confidence(rows: Iterable[Knowledge]) -> list[Knowledge]:
 # ── SQL ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class SqlKnowledgeTables:
+class SqlKnowledgeTables(SqlAdapter):
     """Tables of domain knowledge of an SQL store."""
 
-    def __init__(self, database: Database) -> None:
-        self._reading = database.reading
-
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             row_by_id = {row.id: row for row in _get_by_id(queries, table, keys, viewer)}
         return [row_by_id[key] for key in keys if key in row_by_id]
 
@@ -235,7 +226,7 @@ class SqlKnowledgeTables:
     ) -> list[Knowledge]:
         conditions = column_conditions(table, where)
         least, limit = check_fraction(least, "least"), None if limit is None else check_int(limit, "limit", least=0)
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             parts = [visible_to(viewer, queries.dialect, "place"), _filter_columns(queries, conditions)]
             if least and table in CLAIMS:
                 parts.append((f"confidence >= {queries.dialect.value.format('least')}", {"least": least}))
@@ -264,28 +255,29 @@ class SqlKnowledgeTables:
         if not sought:
             return []
         keys: dict[Table, list[str]] = {}
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             for table, key in queries.all("known_by_word", {"words": queries.listed(sought)}):  # usually none
                 keys.setdefault(table, []).append(key)
             rows = [row for table, ids in keys.items() for row in _get_by_id(queries, table, ids, viewer)]
         return sort_by_confidence(rows)
 
     def stated_by(self, memories: Sequence[int]) -> list[Knowledge]:
-        with self._reading() as queries:
-            values = {"ids": queries.listed([memory for memory in memories if is_storable_int(memory)])}
-            rows_by_table = {
-                table: queries.all("known_by_memory", values, table=table, columns=LISTED[table]) for table in CLAIMS
-            }
-        return [to_knowledge(table, row) for table, rows in rows_by_table.items() for row in rows]
+        with self._database.reading() as queries:
+            values = {"ids": queries.ids(memories)}
+            return [
+                to_knowledge(table, row)
+                for table in CLAIMS
+                for row in queries.all("known_by_memory", values, table=table, columns=LISTED[table])
+            ]
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
         check_table(table)
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             changes = history(queries, table, key) if is_storable(key) else []
         return changes or refuse_unknown(table, key)
 
     def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             where, values = visible_to(viewer, queries.dialect, "place")
             return {table: queries.all("count_known", values, table=table, where=where)[0][0] for table in TABLES}
 
@@ -295,10 +287,8 @@ def _get_by_id(queries: Queries, table: Table, keys: Sequence[str], viewer: View
     columns = LISTED[check_table(table)]
     where, values = visible_to(viewer, queries.dialect, "place")
     values["ids"] = queries.listed([key for key in keys if is_storable(key)])
-    return [
-        to_knowledge(table, row)
-        for row in queries.all("known_by_id", values, table=table, columns=columns, where=where)
-    ]
+    rows = queries.all("known_by_id", values, table=table, columns=columns, where=where)
+    return [to_knowledge(table, row) for row in rows]
 
 
 def list_rows_by_id(queries: Queries, table: Table, after: str, limit: int) -> list[Knowledge]:
@@ -314,14 +304,12 @@ def _filter_columns(queries: Queries, conditions: Sequence[ColumnCondition]) -> 
     values = {f"wanted{place}": condition.value for place, condition in enumerate(conditions)}
     parts = []
     for condition, name in zip(conditions, values, strict=True):
-        value, column = (
-            queries.dialect.value.format(name),
-            condition.name + ("_folded" if condition.how == "folded" else ""),
-        )
+        value = queries.dialect.value.format(name)
+        column = f'"{condition.name}_folded"' if condition.how == "folded" else f'"{condition.name}"'
         if condition.how == "holds":
             parts.append(queries.dialect.judged.format(value))
         else:
-            parts.append(f'"{column}" IS NULL' if condition.value is None else f'"{column}" = {value}')
+            parts.append(f"{column} IS NULL" if condition.value is None else f"{column} = {value}")
     return " AND ".join(parts) or "true", values
 
 
@@ -404,10 +392,7 @@ class SqlKnowledgeRows:
         return to_row_entry(rows[0]) if rows else None
 
     def was_known(self, table: Table, key: str) -> bool:
-        is_recorded = (
-            is_storable(key) and self._queries.all("was_known", {"table": check_table(table), "id": key})[0][0]
-        )
-        return bool(is_recorded)
+        return is_storable(key) and bool(self._queries.value("was_known", {"table": check_table(table), "id": key}))
 
     def erase(self, table: Table, key: str) -> None:
         mark = erased_name(table, key)

@@ -42,7 +42,12 @@ def merge_turn(parts: Sequence[StoredMessage], exchange: Exchange) -> TurnMerge 
     exchanges = [part.item.exchange for part in parts if part.item.exchange]
     if len(exchanges) < len(parts):
         return None
-    uncut = _drop_cut(exchange, {words for part in parts for words in part.cut})
+    cut = {words for part in parts for words in part.cut}
+    uncut = replace(
+        exchange,
+        messages=tuple(message for message in exchange.messages if message.role not in cut),
+        injected=() if "injected" in cut else exchange.injected,
+    )
     last = parts[-1]
     if last.item.state in OPEN and not last.item.result:  # a result means that the item is partly processed
         merged = _merge_exchanges(exchanges[-1], _drop_known(uncut, exchanges[:-1]))
@@ -52,14 +57,6 @@ def merge_turn(parts: Sequence[StoredMessage], exchange: Exchange) -> TurnMerge 
             return TurnMerge(last, merged)
     rest = _drop_known(uncut, exchanges)
     return TurnMerge(None, replace(rest, turn=f"{exchange.turn}+{len(parts)}")) if rest.messages else None
-
-
-def _drop_cut(exchange: Exchange, cut: set[str]) -> Exchange:
-    messages = tuple(message for message in exchange.messages if message.role not in cut)
-    return replace(exchange, messages=messages, injected=() if "injected" in cut else exchange.injected)
-
-
-# ── joining ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _merge_exchanges(old: Exchange, new: Exchange) -> Exchange:
@@ -101,9 +98,6 @@ def _take_in(entries: list[_NormalizedMessage], new: _NormalizedMessage) -> None
         entries[shorter[0]] = new
     else:
         entries.append(new)
-
-
-# ── finding new messages ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _drop_known(exchange: Exchange, earlier: Sequence[Exchange]) -> Exchange:
@@ -155,15 +149,14 @@ def _stands_in(one: _NormalizedMessage, other: _NormalizedMessage) -> bool:
     """
     if one.message.role != other.message.role:
         return False
-    return all(_is_part(part, other.plain) for part in _split_parts(one))
+    return all(
+        f"\n{part}\n" in f"\n{other.plain}\n" or (len(part) >= _LONG and part in other.plain)
+        for part in _split_parts(one)
+    )
 
 
 def _split_parts(entry: _NormalizedMessage) -> list[str]:
     return entry.plain.split(f"\n{LEFT_OUT}\n")
-
-
-def _is_part(part: str, plain: str) -> bool:
-    return f"\n{part}\n" in f"\n{plain}\n" or (len(part) >= _LONG and part in plain)
 
 
 def _drop_part(text: str, part: str) -> str:
