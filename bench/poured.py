@@ -100,7 +100,7 @@ def _rows(connection: psycopg.Connection[Any], said: Sequence[tuple[str, str]], 
 
 def _staged(said: Sequence[tuple[str, str]], start: int) -> Iterator[tuple[Any, ...]]:
     from cofio.models.memory import Memory
-    from cofio.stores.postgres.bm25 import searchable
+    from cofio.stores.postgres.ranking import searchable
     from cofio.text.tokens import fingerprint
 
     for n, (source, text) in enumerate(said, start=start):

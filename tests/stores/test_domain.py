@@ -249,7 +249,7 @@ def test_row_filters_use_an_index(tmp_path: Path, table: str, where: dict[str, o
     statements: list[str] = []
     with file.reading() as connection:
         connection.set_trace_callback(statements.append)
-    SqlKnowledgeTables(file).rows(table, where=where, limit=5)  # type: ignore[arg-type]
+    SqlKnowledgeTables(file, FixedClock()).rows(table, where=where, limit=5)  # type: ignore[arg-type]
     with file.reading() as connection:
         connection.set_trace_callback(None)
         plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")]

@@ -68,10 +68,10 @@ class TestPostgresStore(EpisodesContract):
         store.close()
 
     def test_vector_index_returns_the_same_results(self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("cofio.stores.postgres.vector_search.FEW", 5)
+        monkeypatch.setattr("cofio.stores.postgres.ranking.FEW_VECTORS", 5)
         created = [episode(store, f"topic{index} with words{index}", project=f"/p{index % 2}") for index in range(12)]
         embed_passages(store)
-        store.episodes._nearest.keep_index(store._server, 256)
+        store.episodes._vectors.keep_index(256)
         for scope in (ALL, Scope(project="/p1")):
             neighbors = store.episodes.nearest(vector(created[7].text), 3, scope)
             results = store.episodes.passages([item.id for item in neighbors])

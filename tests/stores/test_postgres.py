@@ -23,10 +23,9 @@ from pgvector.psycopg import register_vector
 from cofio.errors import EmbedderMismatch, NotFound, StoreError
 from cofio.models.memory import Add, Adopt, Delete, Edit, Fact, Memory, Merge, Purge, Retrieval, Scope, Update, Viewer
 from cofio.ports import Store, Vector
-from cofio.stores.postgres import PostgresStore, vector_search
-from cofio.stores.postgres import bm25 as by_words
-from cofio.stores.postgres.bm25 import search_tokens
+from cofio.stores.postgres import PostgresStore, ranking
 from cofio.stores.postgres.connection import PostgresServer, split_tenant
+from cofio.stores.postgres.ranking import search_tokens
 from cofio.stores.sql_loader import migrations, queries
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock
@@ -136,7 +135,7 @@ def test_index_search_returns_the_same_as_a_scan(large_database: str, monkeypatc
     query_vectors = [vector(f"red green {index}") for index in range(20)]
     try:
         indexed = [store.nearest(query_vector, 10, scope) for scope in scopes for query_vector in query_vectors]
-        monkeypatch.setattr(vector_search, "FEW", PLENTY)
+        monkeypatch.setattr(ranking, "FEW_VECTORS", PLENTY)
         exact = [store.nearest(query_vector, 10, scope) for scope in scopes for query_vector in query_vectors]
     finally:
         store.close()
@@ -161,7 +160,7 @@ def _plan(url: str, query_vector: Vector) -> str:
 def test_most_frequent_words_are_skipped_unless_the_scope_needs_them(
     large_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(by_words, "POSTINGS", 12_000)
+    monkeypatch.setattr(ranking, "POSTINGS", 12_000)
     store = PostgresStore(large_database, FixedClock())
     bob_scope = Scope(project="/srv/crowd", viewer=Viewer(user="bob"))
     try:
@@ -478,7 +477,7 @@ def test_word_with_several_parts_is_searched_as_a_phrase(store: PostgresStore) -
 def test_vector_index_is_created_used_and_recreated_for_any_dimension(
     store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch, dimension: int
 ) -> None:
-    monkeypatch.setattr(vector_search, "FEW", 20)
+    monkeypatch.setattr(ranking, "FEW_VECTORS", 20)
     rows = np.random.default_rng(dimension).standard_normal((60, dimension)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     store.set_signature("one")
@@ -544,7 +543,7 @@ def test_new_word_is_found_before_word_statistics_are_refreshed(
     store: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a large store, document frequencies are refreshed only from time to time."""
-    for place in ("cofio.stores.postgres.store_state.FEW", "cofio.stores.sqlite.bm25.FEW"):
+    for place in ("cofio.stores.postgres.ranking.FEW", "cofio.stores.sqlite.bm25.FEW"):
         monkeypatch.setattr(place, 3)
     for item in (store, SqliteStore(tmp_path / "cofio.db", FixedClock())):
         item.apply([Add(Fact(text=f"Fact number {number}")) for number in range(10)], {}, by="test", why="test")

@@ -20,7 +20,7 @@ from cofio.ports import Store
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.stores.inbox_rules import add_seconds, to_row
 from cofio.stores.postgres import PostgresStore
-from cofio.stores.postgres.inbox import CLAIMED
+from cofio.stores.postgres.store import CLAIMED
 from cofio.testing import FixedClock, HashEmbedder
 from tests.stores.contract import add, apply
 from tests.stores.inbox_contract import InboxContract, first_texts, make_exchange, receive, resolution, resolve_with

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from cofio.errors import Conflict, NotFound
 from cofio.models.auth import AuditEntry, Grant, Key
 from cofio.ports import Clock
-from cofio.stores.query_runner import BRIEFLY, LAST_ID, Database, Queries, delete_before
+from cofio.stores.query_runner import BRIEFLY, LAST_ID, Queries, SqlAdapter
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _GRANTED = ("name", "role", "agent", "user", "team", "prefixes", "expires_at")
@@ -20,12 +20,8 @@ ENTRY_COLUMNS = ("id", "at", "act", "outcome", "key_id", "name", "what", "addres
 KEYS, ENTRIES = (", ".join(f'"{name}"' for name in columns) for columns in (KEY_COLUMNS, ENTRY_COLUMNS))
 
 
-class SqlKeys:
+class SqlKeys(SqlAdapter):
     """Keys of an SQL store."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
         values = {**grant_columns(grant), "digest": digest, "hint": hint, "by": by, "at": self._clock()}
@@ -35,16 +31,14 @@ class SqlKeys:
             return key or refuse_name(grant.name)
 
     def find(self, digest: str) -> Key | None:
-        with self._database.reading() as queries:
-            return _find_key(queries, "find_key", {"digest": digest})
+        keys = self._read("find_key", {"digest": digest}, columns=KEYS)
+        return to_key(keys[0]) if keys else None
 
     def all(self) -> list[Key]:
-        with self._database.reading() as queries:
-            return [to_key(row) for row in queries.all("all_keys", columns=KEYS)]
+        return list(map(to_key, self._read("all_keys", columns=KEYS)))
 
     def any_valid(self) -> bool:
-        with self._database.reading() as queries:
-            return bool(queries.value("any_valid_key", {"at": self._clock()}))
+        return bool(self._read("any_valid_key", {"at": self._clock()})[0][0])
 
     def revoke(self, key_id: int) -> Key:
         if not is_storable_int(key_id):
@@ -59,8 +53,7 @@ class SqlKeys:
             queries.many("key_used", [{"id": key_id, "at": when[key_id]} for key_id in sorted(when)])
 
     def carried(self) -> list[tuple[Key, str]]:
-        with self._database.reading() as queries:
-            return [(to_key(row[:-1]), row[-1]) for row in queries.all("carried_keys", columns=KEYS)]
+        return [(to_key(row[:-1]), row[-1]) for row in self._read("carried_keys", columns=KEYS)]
 
     def adopt(self, key: Key, digest: str) -> None:
         values = adopted(key, digest)
@@ -77,12 +70,11 @@ class SqlKeys:
         if not is_storable_int(key or 0):
             return []
         values = {"limit": limit, "after": LAST_ID if after is None else min(after, LAST_ID), "key": key}
-        with self._database.reading() as queries:
-            entries = queries.all("newest_entries" if key is None else "newest_entries_of", values, columns=ENTRIES)
-        return [to_audit_entry(row) for row in entries]
+        name = "newest_entries" if key is None else "newest_entries_of"
+        return list(map(to_audit_entry, self._read(name, values, columns=ENTRIES)))
 
     def forget(self, before: str) -> int:
-        return delete_before(self._database, "forget_entries", before)
+        return self._delete_before("forget_entries", before)
 
 
 def _find_key(queries: Queries, name: str, values: Mapping[str, Any]) -> Key | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -11,27 +12,21 @@ import numpy as np
 from cofio.models.dashboard import Agent, ChangeCounters, DailyCount, Injection, InjectionCount, MapSource
 from cofio.models.memory import Scope, to_utc_iso
 from cofio.ports import Matrix
-from cofio.stores.filters import condition
-from cofio.stores.query_runner import BRIEFLY, Database, delete_before
+from cofio.stores.query_runner import BRIEFLY, SqlAdapter
 
 _BESIDE = " · "  # separates the name of the caller's key from the name that it sends
 _Row = tuple[Any, ...]
 
 
-class SqlDashboardQueries:
+class SqlDashboardQueries(SqlAdapter):
     """Dashboard statistics of an SQL store, without `dots`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
     def arrived(self, since: str, scope: Scope) -> list[DailyCount]:
-        with self._database.reading() as queries:
-            where, values = condition(live_scope(scope), queries.dialect)
-            return [DailyCount(*row) for row in queries.all("arrived", {**values, "first": day(since)}, where=where)]
+        rows = self._read_within(live_scope(scope), "arrived", {"first": day(since)})
+        return list(starmap(DailyCount, rows))
 
     def done(self, since: str) -> dict[str, int]:
-        with self._database.reading() as queries:
-            return dict(queries.all("done", {"since": to_utc_iso(since)}))
+        return dict(self._read("done", {"since": to_utc_iso(since)}))
 
     def inject(self, injections: Sequence[Injection]) -> None:
         if injections:
@@ -39,19 +34,17 @@ class SqlDashboardQueries:
                 queries.many("inject", [injection._asdict() for injection in injections])
 
     def injected(self, since: str) -> list[InjectionCount]:
-        with self._database.reading() as queries:
-            return [InjectionCount(*row) for row in queries.all("injection_counts", {"since": day(since)})]
+        return list(starmap(InjectionCount, self._read("injection_counts", {"since": day(since)})))
 
     def forget_injected(self, before: str) -> int:
-        return delete_before(self._database, "forget_injections", before)
+        return self._delete_before("forget_injections", before)
 
     def agents(self, limit: int) -> list[Agent]:
         with self._database.reading() as queries:
             return to_agents(queries.all("keepers"), queries.all("askers"), limit)
 
     def pulse(self) -> ChangeCounters:
-        with self._database.reading() as queries:
-            return to_pulse(queries.all("pulse")[0])
+        return to_pulse(self._read("pulse")[0])
 
 
 NO_DOTS = MapSource((), np.empty((0, 0), np.float32), (), (), (), (), 0)

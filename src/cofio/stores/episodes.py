@@ -1,19 +1,15 @@
 """Episodes in the SQL stores: turns of the inbox, indexed in passages by words and vectors.
 
-    inbox ─ trigger ─▶ unindexed ─ index ─▶ episodes, passages, words ─ put_vectors ─▶ vectors
-                                                    └─ nearest, matching ─▶ candidates, by passage
-
-`SqlEpisodes` is the same in every dialect; `SqliteEpisodes` adds the ranking of an SQLite file.
+inbox ─ trigger ─▶ unindexed ─ index ─▶ episodes, passages, words ─ put_vectors ─▶ vectors
+                                                └─ nearest, matching ─▶ candidates, by passage
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, starmap
 from typing import Any
-
-import numpy as np
 
 from cofio.errors import Conflict
 from cofio.models.episodes import (
@@ -40,40 +36,34 @@ from cofio.models.sessions import (
     merge_sessions,
     sessions_of,
 )
-from cofio.ports import Vector
+from cofio.ports import Clock, Vector
 from cofio.stores import inbox_rules, llm_calls
 from cofio.stores.filters import visible_to
-from cofio.stores.query_runner import BRIEFLY, Database, Queries
-from cofio.stores.row_mapping import check_vectors, is_storable_int
-from cofio.stores.sqlite.bm25 import PASSAGES
-from cofio.stores.sqlite.connection import StoreFile
-from cofio.stores.sqlite.ranking import Ranking
+from cofio.stores.query_runner import Database, Queries, SearchIndex, SqlAdapter
+from cofio.stores.row_mapping import is_storable_int
 
 _LABELS = ("source", "project", "client", "session", "turn", "agent", "user", "team", "visibility", "context")
 _COLUMNS = ("created_at", *_LABELS)
 _LISTED = ", ".join(f'"{name}"' for name in _COLUMNS)
-_FLOAT = 4  # bytes of a number in a vector
 _WAITING = 2_000  # newest captures not indexed yet that are searched for sessions
 _LAST = "\U0010ffff"  # sorts after every other character
 _AT_ONCE = 200  # episodes removed in one transaction
 
 
-class SqlEpisodes:
-    """EpisodeIndex of an SQL store, without ranking."""
+class SqlEpisodes(SqlAdapter):
+    """EpisodeIndex of an SQL store, without the upkeep of vectors."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._reading = database.reading
-        self._writing = database.writing
+    def __init__(self, database: Database, clock: Clock, ranking: SearchIndex) -> None:
+        super().__init__(database, clock)
+        self._ranking = ranking
 
     # ── indexing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def unindexed(self, limit: int) -> list[int]:
-        with self._reading() as queries:
-            return queries.column("captures_to_index", {"limit": limit})
+        return [row[0] for row in self._read("captures_to_index", {"limit": limit})]
 
     def index(self, capture: int) -> int | None:
-        with self._writing() as queries:
+        with self._database.writing() as queries:
             return self._index_capture(queries, capture)
 
     def _index_capture(self, queries: Queries, capture: int) -> int | None:
@@ -121,30 +111,29 @@ class SqlEpisodes:
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, ids: Sequence[int]) -> list[Episode]:
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             episode_by_id = {episode.id: episode for episode in _read_episodes(queries, ids)}
         return [episode_by_id[number] for number in ids if number in episode_by_id]
 
     def passages(self, ids: Sequence[int]) -> list[Passage]:
-        with self._reading() as queries:
-            rows = queries.all("get_passages", {"ids": queries.ids(ids)})
-        passage_by_id = {row[0]: Passage(*row) for row in rows}
+        passage_by_id = {row[0]: Passage(*row) for row in self._read_ids("get_passages", ids)}
         return [passage_by_id[number] for number in ids if number in passage_by_id]
 
     def of_memory(self, memory_id: int) -> int | None:
-        if not is_storable_int(memory_id):
-            return None
-        with self._reading() as queries:
-            episode: int | None = queries.value("episode_by_memory", {"memory": memory_id})
-            return episode
+        rows = self._read("episode_by_memory", {"memory": memory_id}) if is_storable_int(memory_id) else []
+        return rows[0][0] if rows else None
 
     def unembedded(self, limit: int) -> list[Passage]:
-        with self._reading() as queries:
-            return [Passage(*row) for row in queries.all("passage_unembedded", {"limit": limit})]
+        return list(starmap(Passage, self._read("passage_unembedded", {"limit": limit})))
 
     def counts(self) -> EpisodeCounts:
-        with self._reading() as queries:
-            return EpisodeCounts(*queries.all("count_episodes")[0])
+        return EpisodeCounts(*self._read("count_episodes")[0])
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        return self._ranking.nearest(vector, k, replace(scope, include_archived=True), also)  # none is ever archived
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        return self._ranking.matching(words, k, replace(scope, include_archived=True))
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -166,7 +155,7 @@ class SqlEpisodes:
             "own_user": own.user if own else "",
             "own_agent": own.agent if own else "",
         }
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             waiting = [
                 episode
                 for episode in self._read_waiting(queries, viewer)
@@ -187,7 +176,7 @@ class SqlEpisodes:
     def turns(
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
     ) -> list[Episode]:
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             where, values = visible_to(viewer, queries.dialect)
             params = {**self._bind_session(queries, session), "summaries": int(summaries), "limit": limit}
             numbers = queries.column("session_episodes", {**params, **values}, where=where)
@@ -206,13 +195,13 @@ class SqlEpisodes:
         return [episode for episode in episodes if viewer is None or viewer.sees(episode)]
 
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             rows = queries.all("session_changesets", self._bind_session(queries, session))
         numbers = [number for number, *teller in rows if _belongs_to_session(session, *teller)]
         return sorted(set(numbers[:limit]))
 
     def injected(self, session: AgentSession) -> list[int]:
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             return queries.column("session_given", self._bind_session(queries, session, shared=False))
 
     def _bind_session(self, queries: Queries, session: AgentSession, *, shared: bool = True) -> dict[str, Any]:
@@ -231,7 +220,7 @@ class SqlEpisodes:
     # ── removing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def remove(self, ids: Sequence[int]) -> int:
-        with self._writing() as queries:
+        with self._database.writing() as queries:
             values = {"ids": queries.ids(ids)}
             if waiting := queries.all("open_captures_of", values):
                 hint = "Try again later; `cofio inbox` shows pending captures."
@@ -244,11 +233,11 @@ class SqlEpisodes:
         return count
 
     def forget(self, before: str, most_bytes: int) -> int:
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             limits = {"before": to_utc_iso(before), "most": most_bytes, "vector": self._vector_size(queries)}
             old = queries.column("old_episodes", limits)
         for start in range(0, len(old), _AT_ONCE):  # in small transactions, so that others can write in between
-            with self._writing() as queries:
+            with self._database.writing() as queries:
                 queries.run("remove_episodes", {"ids": queries.listed(old[start : start + _AT_ONCE])})
         return len(old)
 
@@ -343,49 +332,3 @@ def _belongs_to_session(session: AgentSession, user: str | None, agent: str, pay
         exchange = inbox_rules.from_payload(payload)
         return exchange is None or (exchange.user, exchange.agent) == (session.user, session.agent)
     return (user, agent) == (session.user, session.agent)
-
-
-def with_archived(scope: Scope) -> Scope:
-    """Return the scope over all episodes: none is ever archived."""
-    return replace(scope, include_archived=True)
-
-
-class SqliteEpisodes(SqlEpisodes):
-    """EpisodeIndex of an SQLite file."""
-
-    def __init__(
-        self, file: StoreFile, refuse_another_embedder: Callable[[str], None], wiped: Callable[[], None]
-    ) -> None:
-        super().__init__(file)
-        self._ranking = Ranking(file, PASSAGES, refuse_another_embedder)
-        self._refuse_another_embedder = refuse_another_embedder
-        self._wiped = wiped  # truncates the write-ahead log
-
-    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        return self._ranking.nearest(vector, k, with_archived(scope), also)
-
-    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        return self._ranking.matching(words, k, with_archived(scope))
-
-    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        blobs = {number: np.ascontiguousarray(vector, dtype="<f4").tobytes() for number, vector in vectors.items()}
-        with self._writing(BRIEFLY) as queries:  # deferrable: writers of facts go first
-            self._refuse_another_embedder(str(queries.all("state")[0][3]))
-            check_vectors(vectors, (self._vector_size(queries) // _FLOAT) or None)
-            self._fill(queries, blobs)
-
-    def _fill(self, queries: Queries, blobs: Mapping[int, bytes]) -> None:
-        for number, blob in blobs.items():
-            queries.run("passage_fill_vector", {"id": number, "vector": blob})
-
-    def remove(self, ids: Sequence[int]) -> int:
-        count = super().remove(ids)
-        self._wiped()
-        return count
-
-    def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
-        with self._writing() as queries:
-            self._fill(queries, adopt_rows(self, queries, episodes))
-
-    def _vector_size(self, queries: Queries) -> int:
-        return int(queries.all("passage_size_of_vectors")[0][1] or 0)

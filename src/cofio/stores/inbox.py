@@ -16,10 +16,9 @@ from typing import Any, NoReturn
 from cofio.errors import Conflict
 from cofio.models.exchange import Batching, Exchange, InboxStatus, Item, ItemResolution, Receipt, State, Task
 from cofio.models.memory import Memory, Viewer
-from cofio.ports import Clock
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
 from cofio.stores.inbox_rules import ITEMS
-from cofio.stores.query_runner import LAST_ID, Database, Queries, Row, Values, delete_before
+from cofio.stores.query_runner import LAST_ID, Queries, Row, SqlAdapter, Values
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _BATCH = 1_000  # items whose words are erased in one transaction
@@ -34,12 +33,8 @@ class Delivery:
     amends: Exchange | None = None  # set if the one row is a further delivery of a turn
 
 
-class SqlInbox:
+class SqlInbox(SqlAdapter):
     """Inbox of an SQL store, without claiming."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
 
     # ── receiving ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -62,8 +57,7 @@ class SqlInbox:
         raise NotImplementedError
 
     def release(self, client: str, session: str) -> int:
-        with self._database.writing() as queries:
-            return queries.count("release_items", {"client": client, "session": session, "at": self._clock()})
+        return self._write("release_items", {"client": client, "session": session, "at": self._clock()})
 
     def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         at = self._clock()
@@ -76,13 +70,11 @@ class SqlInbox:
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
         values = {"client": client, "session": session, "any_key": int(any_key)}
-        with self._database.reading() as queries:
-            return set(queries.column("turns", values))
+        return {row[0] for row in self._read("turns", values)}
 
     def purged_turns(self, client: str, session: str) -> set[str]:
-        with self._database.reading() as queries:
-            turns = queries.all("purged_turns", {"client": client, "session": session})
-            return {turn for turn, payload in turns if not payload or inbox_rules.purged_roles(payload)}
+        turns = self._read("purged_turns", {"client": client, "session": session})
+        return {turn for turn, payload in turns if not payload or inbox_rules.purged_roles(payload)}
 
     # ── processing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -90,8 +82,7 @@ class SqlInbox:
         return self._readable(lambda: self._due(limit))
 
     def _due(self, limit: int) -> list[Row]:
-        with self._database.reading() as queries:
-            return queries.all("due_items", {"at": self._clock(), "limit": limit}, items=ITEMS)
+        return self._read("due_items", {"at": self._clock(), "limit": limit}, items=ITEMS)
 
     def _readable(self, read_rows: Callable[[], list[Row]]) -> list[Item]:
         """Return the readable items in processing order, and park unreadable ones for manual review."""
@@ -137,23 +128,20 @@ class SqlInbox:
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         last = after if after is not None and is_storable_int(after) else LAST_ID
         values = {"state": state, "after": last, "limit": limit}
-        with self._database.reading() as queries:
-            items = queries.all("newest_items_in" if state else "newest_items", values, items=ITEMS)
-        return [inbox_rules.to_item(row) for row in items]
+        rows = self._read("newest_items_in" if state else "newest_items", values, items=ITEMS)
+        return list(map(inbox_rules.to_item, rows))
 
     def settled_by(self, changeset_id: int) -> Item | None:
-        with self._database.reading() as queries:
-            row = queries.one("item_settled_by", {"changeset": changeset_id}, items=ITEMS)
-        return inbox_rules.to_item(row) if row else None
+        rows = self._read("item_settled_by", {"changeset": changeset_id}, items=ITEMS)
+        return inbox_rules.to_item(rows[0]) if rows else None
 
     def status(self) -> InboxStatus:
-        with self._database.reading() as queries:
-            counts = queries.all("inbox_status")
+        counts = self._read("inbox_status")
         states, reasons = ({name: n for kind, name, n in counts if kind == heading} for heading in ("state", "reason"))
         return inbox_rules.make_status(states, reasons, next(name for kind, name, _ in counts if kind == "oldest"))
 
     def forget(self, before: str) -> int:
-        count = delete_before(self._database, "forget_items", before, _BATCH)
+        count = self._delete_before("forget_items", before, _BATCH)
         if count:
             self._database.truncate_log()
         return count

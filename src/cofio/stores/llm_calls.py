@@ -18,9 +18,8 @@ from cofio.models.llm_calls import (
     refuse_if_spent,
 )
 from cofio.models.memory import to_utc_iso
-from cofio.ports import Clock
 from cofio.stores.inbox_rules import make_storable
-from cofio.stores.query_runner import Database, Queries
+from cofio.stores.query_runner import Queries, SqlAdapter
 from cofio.stores.row_mapping import is_storable_int
 
 _COUNTED = (
@@ -31,12 +30,8 @@ _COUNTS = ", ".join(_COUNTED)
 _ALL = f"{_COUNTS}, request, reply"
 
 
-class SqlLLMCalls:
+class SqlLLMCalls(SqlAdapter):
     """LLMCalls of an SQL store."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database, self._clock = database, clock
-        self._reading = database.reading
 
     @contextmanager
     def _writing(self) -> Iterator[Queries]:
@@ -66,29 +61,25 @@ class SqlLLMCalls:
             queries.run("finish_llm_call", {**values, "input_tokens": tokens[0], "output_tokens": tokens[1]})
 
     def interrupt(self, before: str) -> int:
-        with self._reading() as queries:  # usually there are none, so no lock is taken
-            if not queries.all("unfinished_llm_calls", {"before": to_utc_iso(before)}):
-                return 0
+        if not self._read("unfinished_llm_calls", {"before": to_utc_iso(before)}):
+            return 0  # the usual case, without the lock
         with self._writing() as queries:
             return len(queries.all("interrupt_llm_calls", {"before": to_utc_iso(before)}))
 
     def spent(self) -> LLMSpending:
-        with self._reading() as queries:
+        with self._database.reading() as queries:
             return _read_spending(queries, self._clock())
 
     def sums(self, since: str) -> list[DaySum]:
-        with self._reading() as queries:
-            rows = queries.all("llm_sums", {"since": to_utc_iso(since)})
+        rows = self._read("llm_sums", {"since": to_utc_iso(since)})
         return [DaySum(*row[:6], *(int(value) for value in row[6:])) for row in rows]
 
     def newest(self, limit: int) -> list[LLMCall]:
-        with self._reading() as queries:
-            rows = queries.all("newest_llm_calls", {"limit": limit}, columns=_COUNTS)
+        rows = self._read("newest_llm_calls", {"limit": limit}, columns=_COUNTS)
         return [LLMCall(**dict(zip(_COUNTED, row, strict=True))) for row in rows]
 
     def get(self, call_id: int) -> LLMCall:
-        with self._reading() as queries:
-            rows = queries.all("get_llm_call", {"id": call_id}, columns=_ALL) if is_storable_int(call_id) else []
+        rows = self._read("get_llm_call", {"id": call_id}, columns=_ALL) if is_storable_int(call_id) else []
         if not rows:
             raise unknown(call_id)
         return LLMCall(**dict(zip((*_COUNTED, "request", "reply"), rows[0], strict=True)))

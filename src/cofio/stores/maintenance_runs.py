@@ -17,9 +17,8 @@ from typing import Any, NoReturn, get_args
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.models.maintenance import MaintenanceRun, Outcome
 from cofio.models.memory import to_utc_iso
-from cofio.ports import Clock
 from cofio.stores.inbox_rules import add_seconds
-from cofio.stores.query_runner import Database, Queries
+from cofio.stores.query_runner import SqlAdapter
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 SILENCE = 600.0  # seconds without a heartbeat after which a run counts as dead
@@ -29,12 +28,8 @@ _COLUMNS = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome",
 RUNS = ", ".join(_COLUMNS)
 
 
-class SqlRuns:
+class SqlRuns(SqlAdapter):
     """Runs of an SQL store."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
 
     def claim(self, chore: str, slot: str, by: str) -> MaintenanceRun | None:
         with self._database.writing() as queries:
@@ -46,8 +41,7 @@ class SqlRuns:
             return to_run(row) if row else None
 
     def alive(self, run_id: int) -> bool:
-        with self._database.writing() as queries:
-            return bool(queries.count("run_is_alive", {"id": run_id, "at": self._clock()}))
+        return self._write("run_is_alive", {"id": run_id, "at": self._clock()}) > 0
 
     def finish(
         self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
@@ -58,25 +52,19 @@ class SqlRuns:
         values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
         with self._database.writing() as queries:
             ended = queries.count("finish_run", {**values, "at": self._clock()})
-            run = _get_run(queries, run_id)
+            row = queries.one("get_run", {"id": run_id}, columns=RUNS)
+            run = to_run(row) if row else None
             return run if run and ended else refuse(run_id, run)
 
     def last(self, chore: str) -> MaintenanceRun | None:
-        with self._database.reading() as queries:
-            at = self._clock()
-            row = queries.one("last_run", {"chore": chore, "at": at, "dead": add_seconds(at, -SILENCE)}, columns=RUNS)
-        return to_run(row) if row else None
+        at = self._clock()
+        rows = self._read("last_run", {"chore": chore, "at": at, "dead": add_seconds(at, -SILENCE)}, columns=RUNS)
+        return to_run(rows[0]) if rows else None
 
     def newest(self, limit: int, chore: str = "") -> list[MaintenanceRun]:
-        with self._database.reading() as queries:
-            values = {"chore": chore, "limit": limit, "dead": add_seconds(self._clock(), -SILENCE)}
-            runs = queries.all("newest_runs", values, columns=RUNS)
+        values = {"chore": chore, "limit": limit, "dead": add_seconds(self._clock(), -SILENCE)}
+        runs = self._read("newest_runs", values, columns=RUNS)
         return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in runs]
-
-
-def _get_run(queries: Queries, run_id: int) -> MaintenanceRun | None:
-    row = queries.one("get_run", {"id": run_id}, columns=RUNS)
-    return to_run(row) if row else None
 
 
 def check_outcome(outcome: str) -> None:

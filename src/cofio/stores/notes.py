@@ -8,24 +8,18 @@ from typing import Any
 
 from cofio.models.markdown_notes import FiledPart, FileState
 from cofio.ports import Clock
-from cofio.stores.query_runner import Database
+from cofio.stores.query_runner import SqlAdapter
 from cofio.stores.row_mapping import as_json
 
 
-class SqlNotes:
+class SqlNotes(SqlAdapter):
     """Notes of an SQL store."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-
     def folders(self) -> list[str]:
-        with self._database.reading() as queries:
-            return queries.column("note_folders")
+        return [row[0] for row in self._read("note_folders")]
 
     def files(self, folder: str) -> dict[str, FileState]:
-        with self._database.reading() as queries:
-            return {row[0]: to_filed(row) for row in queries.all("noted_files", {"folder": folder})}
+        return {row[0]: to_filed(row) for row in self._read("noted_files", {"folder": folder})}
 
     def put(self, folder: str, files: Sequence[FileState]) -> None:
         ordered = sorted(files, key=lambda file: file.path)  # always in this order, to avoid deadlocks

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
-from cofio.models.memory import to_utc_iso
-from cofio.stores.filters import Dialect
+from cofio.models.memory import Candidate, Matching, Scope, to_utc_iso
+from cofio.ports import Clock, Vector
+from cofio.stores.filters import Dialect, condition
 from cofio.stores.row_mapping import storable_ids
 
 BRIEFLY = 0.25  # seconds that a deferrable write waits for a lock
@@ -76,6 +77,11 @@ class Queries:
         """Return the number of rows that the query changed."""
         return int(self.run(name, values, **parts).rowcount)
 
+    def within(self, scope: Scope, name: str, values: Values = NO_VALUES, **parts: str) -> list[Row]:
+        """Return all rows of a query about the memories of a scope."""
+        where, bounds = condition(scope, self.dialect)
+        return self.all(name, {**bounds, **values}, where=where, **parts)
+
     def ids(self, ids: Iterable[int]) -> Any:
         """Return the ids that a column can hold, as one parameter."""
         return self.listed(storable_ids(ids))
@@ -101,16 +107,52 @@ class Database(Protocol):
         """Remove deleted words from the write-ahead log, if the database has one that can be read as a file."""
 
 
-def delete_before(database: Database, name: str, before: str, batch: int | None = None) -> int:
-    """Run a query that deletes rows from before this time; return how many.
+class SearchIndex(Protocol):
+    """Search of rows that have vectors and words: memories, or passages of episodes."""
 
-    In small transactions where the query has a limit, so that concurrent writers do not wait for all of it.
-    """
-    batch, deleted = batch or _BATCH, 0
-    values = {"before": to_utc_iso(before), "limit": batch}
-    while True:
-        with database.writing() as queries:
-            count = queries.count(name, values)
-        deleted += count
-        if count < batch:
-            return deleted
+    def nearest(self, vector: Vector, k: int, scope: Scope, also: Iterable[int] = ()) -> list[Candidate]:
+        """Return the k rows of the scope with the highest cosine, best first, then the others of `also`."""
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        """Return the k rows of the scope with the highest BM25 for any of the words, best first."""
+
+
+class SqlAdapter:
+    """Part of an SQL store. The dialects differ in the named queries that it runs."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def _read(self, name: str, values: Values = NO_VALUES, **parts: str) -> list[Row]:
+        """Return all rows of one query."""
+        with self._database.reading() as queries:
+            return queries.all(name, values, **parts)
+
+    def _read_ids(self, name: str, ids: Iterable[int], values: Values = NO_VALUES, **parts: str) -> list[Row]:
+        """Return all rows of a query about these ids; ids that a column cannot hold are skipped."""
+        with self._database.reading() as queries:
+            return queries.all(name, {**values, "ids": queries.ids(ids)}, **parts)
+
+    def _read_within(self, scope: Scope, name: str, values: Values = NO_VALUES, **parts: str) -> list[Row]:
+        """Return all rows of a query about the memories of a scope."""
+        with self._database.reading() as queries:
+            return queries.within(scope, name, values, **parts)
+
+    def _write(self, name: str, values: Values) -> int:
+        """Run one query in a transaction; return the number of rows that it changed."""
+        with self._database.writing() as queries:
+            return queries.count(name, values)
+
+    def _delete_before(self, name: str, before: str, batch: int | None = None) -> int:
+        """Run a query that deletes rows from before this time; return how many.
+
+        In small transactions where the query has a limit, so that concurrent writers do not wait for all of it.
+        """
+        batch, deleted = batch or _BATCH, 0
+        values = {"before": to_utc_iso(before), "limit": batch}
+        while True:
+            count = self._write(name, values)
+            deleted += count
+            if count < batch:
+                return deleted

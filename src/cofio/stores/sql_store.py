@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import starmap
 from typing import Any
 
 import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound
 from cofio.models.domain_knowledge import RowDecision
-from cofio.models.memory import Change, Changeset, Decision, Memory, Occurrence, Retrieval, Scope, to_utc_iso
+from cofio.models.memory import (
+    Candidate,
+    Change,
+    Changeset,
+    Decision,
+    Matching,
+    Memory,
+    Occurrence,
+    Retrieval,
+    Scope,
+    to_utc_iso,
+)
 from cofio.ports import Clock, Settles, Vector
 from cofio.stores.api_keys import SqlKeys
 from cofio.stores.apply import UnitOfWork
@@ -21,14 +33,13 @@ from cofio.stores.domain_knowledge import (
     changed_within,
     of_changeset,
 )
-from cofio.stores.filters import condition
 from cofio.stores.inbox import settle_item
 from cofio.stores.journal import to_changeset, to_entry
 from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.maintenance_runs import SqlRuns
 from cofio.stores.memory_rows import SqlRowStorage
 from cofio.stores.notes import SqlNotes
-from cofio.stores.query_runner import BRIEFLY, LAST_ID, Database, Queries
+from cofio.stores.query_runner import BRIEFLY, LAST_ID, Database, Queries, SearchIndex, SqlAdapter
 from cofio.stores.row_mapping import LISTED, from_json, is_storable_int, to_memory
 from cofio.stores.token_embeddings import SqlTokenEmbeddings
 from cofio.stores.usage_statistics import SqlUsageQueries
@@ -37,23 +48,23 @@ from cofio.text.tokens import fingerprint
 _GROUPS = ("category", "kind", "source", "visibility")
 
 
-class SqlStore:
-    """Memories of an SQL store, without search."""
+class SqlStore(SqlAdapter):
+    """Memories of an SQL store, without the upkeep of vectors."""
 
     kind: str  # of store, in its statistics
+    _ranking: SearchIndex
     row_storage: type[SqlRowStorage] = SqlRowStorage
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
+        super().__init__(database, clock)
         self._signature = ""  # "" until an embedder is bound
         self.runs = SqlRuns(database, clock)
         self.llm_calls = SqlLLMCalls(database, clock)
-        self.usage = SqlUsageQueries(database)
+        self.usage = SqlUsageQueries(database, clock)
         self.keys = SqlKeys(database, clock)
         self.notes = SqlNotes(database, clock)
-        self.domain = SqlKnowledgeTables(database)
-        self.token_embeddings = SqlTokenEmbeddings(database)
+        self.domain = SqlKnowledgeTables(database, clock)
+        self.token_embeddings = SqlTokenEmbeddings(database, clock)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,50 +123,44 @@ class SqlStore:
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
-        with self._database.reading() as queries:
-            memory_by_id = _get_memories(queries, ids)
+        memory_by_id = {row[0]: to_memory(row) for row in self._read_ids("get_memories", ids, columns=LISTED)}
         return [memory_by_id[memory_id] for memory_id in ids if memory_id in memory_by_id]
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
-        with self._database.reading() as queries:
-            rows = queries.all("said", {"ids": queries.ids(ids)})
+        rows = self._read_ids("said", ids)
         return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in rows}
 
     def has_speakers(self) -> bool:
-        with self._database.reading() as queries:
-            return bool(queries.value("any_speaker"))
+        return bool(self._read("any_speaker")[0][0])
 
     def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
+        values = {"after": LAST_ID if after is None else after, "limit": limit, "skip": skip}
         with self._database.reading() as queries:
-            where, values = condition(scope, queries.dialect)
-            memories = _read_page(queries, scope, limit, LAST_ID if after is None else after, skip)
-            return memories, int(queries.value("count", values, where=where))
+            rows = queries.within(scope, "page", values, columns=LISTED)
+            return list(map(to_memory, rows)), int(queries.within(scope, "count")[0][0])
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
-        with self._database.reading() as queries:
-            return _read_page(queries, scope, limit, LAST_ID)
+        values = {"after": LAST_ID, "limit": limit, "skip": 0}
+        return list(map(to_memory, self._read_within(scope, "page", values, columns=LISTED)))
 
     def latest(self, scope: Scope, limit: int) -> list[Memory]:
-        with self._database.reading() as queries:
-            where, values = condition(scope, queries.dialect)
-            rows = queries.all("latest", {**values, "limit": limit}, columns=LISTED, where=where)
-        return [to_memory(row) for row in rows]
+        return list(map(to_memory, self._read_within(scope, "latest", {"limit": limit}, columns=LISTED)))
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        return self._ranking.nearest(vector, k, scope, also)
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        return self._ranking.matching(words, k, scope)
 
     def known(self, text: str, scope: Scope) -> list[int]:
-        with self._database.reading() as queries:
-            where, values = condition(scope, queries.dialect)
-            return queries.column("known", {**values, "fingerprint": fingerprint(text)}, where=where)
+        return [row[0] for row in self._read_within(scope, "known", {"fingerprint": fingerprint(text)})]
 
     def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
-        with self._database.reading() as queries:
-            where, values = condition(scope, queries.dialect)
-            rows = queries.all("projects", {**values, "after": after, "limit": limit}, where=where)
+        rows = self._read_within(scope, "projects", {"after": after, "limit": limit})
         return [(name, count) for name, count in rows]
 
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
-        with self._database.reading() as queries:
-            where, values = condition(scope, queries.dialect)
-            rows = queries.all("repeated", {**values, "least": least, "limit": limit}, where=where)
+        rows = self._read_within(scope, "repeated", {"least": least, "limit": limit})
         return [(agent, memory_id, times) for agent, memory_id, times in rows]
 
     # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -168,8 +173,7 @@ class SqlStore:
         return changes
 
     def occurrences(self, memory_id: int) -> list[Occurrence]:
-        with self._database.reading() as queries:
-            return [Occurrence(*row) for row in queries.all("sightings", {"id": memory_id})]
+        return list(starmap(Occurrence, self._read("sightings", {"id": memory_id})))
 
     def changeset(self, changeset_id: int) -> Changeset:
         with self._database.reading() as queries:
@@ -182,9 +186,8 @@ class SqlStore:
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         with self._database.reading() as queries:
             if within:
-                where, values = condition(within, queries.dialect)
-                parts = {"where": where, "known": changed_within(within, queries.dialect)}
-                rows = queries.all("newest_changesets_within", {**values, "limit": limit}, **parts)
+                known = changed_within(within, queries.dialect)
+                rows = queries.within(within, "newest_changesets_within", {"limit": limit}, known=known)
             else:
                 rows = queries.all("newest_changesets", {"limit": limit})
         return [to_changeset(row, []) for row in rows]
@@ -209,13 +212,10 @@ class SqlStore:
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
         name = "unembedded" if among is None else "unembedded_among"
-        with self._database.reading() as queries:
-            rows = queries.all(name, {"limit": limit, "ids": queries.ids(among or ())}, columns=LISTED)
-        return [to_memory(row) for row in rows]
+        return list(map(to_memory, self._read_ids(name, among or (), {"limit": limit}, columns=LISTED)))
 
     def injected(self, client: str, session: str) -> dict[int, str]:
-        with self._database.reading() as queries:
-            return dict(queries.all("injected", {"client": client, "session": session}))
+        return dict(self._read("injected", {"client": client, "session": session}))
 
     def mark_injected(self, client: str, session: str, injected: Mapping[int, str]) -> None:
         about = {"client": client, "session": session, "at": self._clock()}
@@ -227,12 +227,10 @@ class SqlStore:
                 )
 
     def clear_injected(self, client: str, session: str) -> None:
-        with self._database.writing() as queries:
-            queries.run("clear_injected", {"client": client, "session": session})
+        self._write("clear_injected", {"client": client, "session": session})
 
     def forget_injected_before(self, before: str) -> int:
-        with self._database.writing() as queries:
-            return queries.count("forget_injected_before", {"before": to_utc_iso(before)})
+        return self._write("forget_injected_before", {"before": to_utc_iso(before)})
 
     def stats(self) -> dict[str, Any]:
         with self._database.reading() as queries:
@@ -268,17 +266,6 @@ def to_blob(vector: Vector) -> bytes:
     return np.ascontiguousarray(vector, dtype="<f4").tobytes()
 
 
-def _get_memories(queries: Queries, ids: Iterable[int]) -> dict[int, Memory]:
-    rows = queries.all("get_memories", {"ids": queries.ids(ids)}, columns=LISTED)
-    return {row[0]: to_memory(row) for row in rows}
-
-
-def _read_page(queries: Queries, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:
-    where, values = condition(scope, queries.dialect)
-    rows = queries.all("page", {**values, "after": after, "limit": limit, "skip": skip}, columns=LISTED, where=where)
-    return [to_memory(row) for row in rows]
-
-
 def _read_changes(queries: Queries, name: str, key: int) -> list[Change]:
     """Return the changes that a query selects, each with the memory after it; a changeset may have thousands."""
     rows = queries.all(name, {"id": key}) if is_storable_int(key) else []
@@ -286,7 +273,8 @@ def _read_changes(queries: Queries, name: str, key: int) -> list[Change]:
     later: dict[int, str | None] = dict(
         queries.all("next_befores", {"ids": queries.ids(entry.id for entry in entries)})
     )
-    memory_by_id = _get_memories(queries, (entry.memory_id for entry in entries if entry.id not in later))
+    current = {"ids": queries.ids(entry.memory_id for entry in entries if entry.id not in later)}
+    memory_by_id = {row[0]: to_memory(row) for row in queries.all("get_memories", current, columns=LISTED)}
     changes = []
     for entry, (*_, at, by, why) in zip(entries, rows, strict=True):
         before = later.get(entry.id)

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from cofio.models.memory import Memory
-from cofio.stores.query_runner import BRIEFLY, Database
+from cofio.stores.query_runner import BRIEFLY, SqlAdapter
 from cofio.stores.row_mapping import LISTED, to_memory
 
 
-class SqlTokenEmbeddings:
+class SqlTokenEmbeddings(SqlAdapter):
     """Token embeddings of an SQL store."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def set_signature(self, signature: str) -> None:
         with self._database.reading() as queries:
@@ -28,12 +25,10 @@ class SqlTokenEmbeddings:
             queries.run("set_meta", {"name": "reader", "value": signature})
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
-        with self._database.reading() as queries:
-            return dict(queries.all("readings", {"ids": queries.ids(ids), "by": by}))
+        return dict(self._read_ids("readings", ids, {"by": by}))
 
     def unread(self, limit: int) -> list[Memory]:
-        with self._database.reading() as queries:
-            return [to_memory(row) for row in queries.all("unread", {"limit": limit}, columns=LISTED)]
+        return list(map(to_memory, self._read("unread", {"limit": limit}, columns=LISTED)))
 
     def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
         # Alone: otherwise a memory that is being changed would be marked as read, with the reading of its old text.
@@ -45,8 +40,7 @@ class SqlTokenEmbeddings:
             return True
 
     def counts(self) -> tuple[int, int]:
-        with self._database.reading() as queries:
-            read, unread = queries.all("count_readings")[0]
+        read, unread = self._read("count_readings")[0]
         return read, unread
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from cofio.models.maintenance import UsageTracking, View
 from cofio.models.memory import Memory, Scope, to_utc_iso
-from cofio.stores.filters import condition
-from cofio.stores.query_runner import Database, delete_before
+from cofio.stores.query_runner import SqlAdapter
 from cofio.stores.row_mapping import LISTED, to_memory
 
 #: The condition and the order of each view.
@@ -18,38 +17,30 @@ _VIEWS: dict[View, tuple[str, str]] = {
 }
 
 
-class SqlUsageQueries:
+class SqlUsageQueries(SqlAdapter):
     """Usage statistics of an SQL store."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
         usage, order = _VIEWS[view]
         with self._database.reading() as queries:
-            where, params = condition(scope, queries.dialect)
-            values = {**params, "limit": limit, "before": to_utc_iso(before)}
             used = usage.format(before=queries.dialect.value.format("before"))
-            parts = {"where": where, "used": used, "order": order}
-            return [to_memory(row) for row in queries.all("view_of_use", values, columns=LISTED, **parts)]
+            values = {"limit": limit, "before": to_utc_iso(before)}
+            rows = queries.within(scope, "view_of_use", values, columns=LISTED, used=used, order=order)
+        return list(map(to_memory, rows))
 
     def tracking(self, since: str) -> UsageTracking:
-        with self._database.reading() as queries:
-            began, days = queries.one("tracking", {"since": to_utc_iso(since)}) or (None, 0)
-        return UsageTracking(began, days)
+        rows = self._read("tracking", {"since": to_utc_iso(since)})
+        return UsageTracking(*rows[0]) if rows else UsageTracking(None, 0)
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
         values = {"category": category, "before": to_utc_iso(before), "limit": limit}
-        with self._database.reading() as queries:
-            return [to_memory(row) for row in queries.all("unused", values, columns=LISTED)]
+        return list(map(to_memory, self._read("unused", values, columns=LISTED)))
 
     def queries(self, ids: Sequence[int], limit: int) -> list[str]:
-        with self._database.reading() as queries:
-            return queries.column("queries_that_found", {"ids": queries.ids(ids), "limit": limit})
+        return [row[0] for row in self._read_ids("queries_that_found", ids, {"limit": limit})]
 
     def touched(self, ids: Sequence[int], after: int) -> set[int]:
-        with self._database.reading() as queries:
-            return set(queries.column("touched", {"ids": queries.ids(ids), "after": after}))
+        return {row[0] for row in self._read_ids("touched", ids, {"after": after})}
 
     def forget(self, before: str) -> int:
-        return delete_before(self._database, "forget_retrievals", before)
+        return self._delete_before("forget_retrievals", before)

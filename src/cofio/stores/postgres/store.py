@@ -1,35 +1,51 @@
-"""Store of one tenant of a PostgreSQL database."""
+"""The server store of one tenant: its memories, inbox, episodes and dashboard in a PostgreSQL database.
+
+receive, amend ─▶ pending ─ claim ─▶ settled | postponed | parked ─ retry ─▶ pending
+                     ▲         │
+                     └─────────┴─ given back, or claim expired
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Any
 
 import numpy as np
 
 from cofio.errors import StoreError
-from cofio.models.memory import Candidate, Changeset, Matching, Memory, Scope
+from cofio.models.dashboard import MapSource
+from cofio.models.episodes import ExportedEpisode
+from cofio.models.exchange import Item, Receipt
+from cofio.models.memory import Candidate, Changeset, Memory, Scope
 from cofio.ports import Clock, Vector
+from cofio.stores.dashboard import NO_DOTS, SqlDashboardQueries, live_scope, to_dots
+from cofio.stores.episodes import SqlEpisodes, adopt_rows
+from cofio.stores.filters import POSTGRES, condition
+from cofio.stores.inbox import Delivery, SqlInbox, deliver
+from cofio.stores.inbox_rules import ITEMS, add_seconds
 from cofio.stores.memory_rows import SqlRowStorage
-from cofio.stores.postgres.bm25 import TenantBm25, searchable
-from cofio.stores.postgres.connection import PostgresServer, TenantQueries
-from cofio.stores.postgres.dashboard import PostgresDashboardQueries
-from cofio.stores.postgres.episodes import PostgresEpisodes
-from cofio.stores.postgres.inbox import PostgresInbox
-from cofio.stores.postgres.store_state import TenantSize, TenantState
-from cofio.stores.postgres.vector_search import (
-    VectorSearch,
-    dimension_of,
+from cofio.stores.postgres.connection import PostgresServer
+from cofio.stores.postgres.ranking import (
+    TenantRanking,
+    TenantState,
     load_vectors,
     load_vectors_of,
-    to_candidates,
+    search_tokens,
+    searchable,
+    to_matrix,
+    to_phrase,
 )
-from cofio.stores.query_runner import Queries
-from cofio.stores.row_mapping import check_vectors, storable_ids
+from cofio.stores.query_runner import BRIEFLY, Queries, Row
+from cofio.stores.row_mapping import as_json, check_vectors, storable_ids
 from cofio.stores.snapshot_export import SqlSnapshots
 from cofio.stores.sql_store import SqlStore
 
+CLAIMED = 600.0  # seconds until a claim expires: a model reads four batches in less
+_CLAIMED_AT_ONCE = 4  # items, each with its session's batch, that one process claims: it leaves some to the others
+_PASSAGES = "passage_"
+_FLOAT = 4  # bytes of a number in a vector
 _log = logging.getLogger(__name__)
 
 
@@ -51,17 +67,16 @@ class PostgresStore(SqlStore):
 
     kind = "postgresql"
     row_storage = PostgresRowStorage
+    _ranking: TenantRanking
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._server = PostgresServer(url)
+        self._ranking = TenantRanking(self._server, self._refuse_another_embedder)
         super().__init__(self._server, clock)
         self.inbox = PostgresInbox(self._server, clock)
         self.snapshots = SqlSnapshots(self._server, _take_ids)
-        self.dashboard = PostgresDashboardQueries(self._server)
-        self.episodes = PostgresEpisodes(self._server, self._bind_vectors, self._refuse_another_embedder)
-        self._words = TenantBm25()
-        self._nearest = VectorSearch()
-        self._extent: TenantSize | None = None
+        self.dashboard = PostgresDashboardQueries(self._server, clock)
+        self.episodes = PostgresEpisodes(self._server, clock, self._bind_vectors, self._refuse_another_embedder)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -73,77 +88,52 @@ class PostgresStore(SqlStore):
         check_vectors(vectors, state.dimension or None)
         self._refuse_another_embedder(state.signature)
         if not state.dimension:
-            queries.run("set_meta", {"name": "dimension", "value": str(dimension_of(vectors))})
+            queries.run("set_meta", {"name": "dimension", "value": str(_dimension_of(vectors))})
 
     def _after_apply(self, changeset: Changeset, vectors: Mapping[int, Vector]) -> None:
         if changeset.part_of is None:  # after a long series, building the index takes a fraction of the time
-            self._follow_up(dimension_of(vectors))
+            self._follow_up(_dimension_of(vectors))
 
     def _follow_up(self, dimension: int) -> None:
         """Update the index after a commit. Errors are only logged: the data is committed, the rest is retried later."""
         try:
-            self._nearest.keep_index(self._server, dimension)
+            self._ranking.keep_index(dimension)
         except StoreError as error:
             _log.warning(
                 "The change was stored, but the search index could not be updated; the next search retries: %s", error
             )
 
-    def _state(self, rows: TenantQueries) -> TenantState:
-        """Return the state of the store. Raise EmbedderMismatch after a re-embedding by another process."""
-        state = TenantState.read(rows)
-        self._refuse_another_embedder(state.signature)
-        return state
-
-    def _extent_at(self, rows: TenantQueries, state: TenantState) -> TenantSize:
-        extent = self._extent
-        if extent is None or not extent.is_good_at(state):
-            self._extent = extent = TenantSize.read(rows, state)
-        return extent
-
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        with self._server.reading() as rows:
-            state = self._state(rows)
-            if not state.dimension:
-                return []
-            extent = self._extent_at(rows, state)
-            candidates = self._nearest.find(rows, vector, k, scope, extent, state) if k > 0 else []
-            missing = storable_ids(sorted(set(also) - {candidate.id for candidate in candidates}))
-            return candidates + self._nearest.cosines(rows, vector, missing)
-
-    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        with self._server.reading() as rows:
-            extent = self._extent_at(rows, self._state(rows))
-            return self._words.matching(rows, words, k, scope, extent)
-
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-        with self._server.reading() as rows:
-            return self._words.holding(rows, words, ids)
+        words_by_id: dict[int, list[str]] = {memory_id: [] for memory_id in ids}
+        if words and ids:
+            params = {"phrases": [to_phrase(word) for word in words], "ids": list(ids)}
+            with self._server.reading() as rows:
+                for memory_id, place in rows.all("holding", params):
+                    words_by_id[memory_id].append(words[place - 1])
+        return words_by_id
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
         with self._server.snapshot() as rows:
-            state = self._state(rows)
+            state = self._ranking.state(rows)
             vectors = load_vectors(rows, scope, state.dimension) if state.dimension else None
         return vectors.pairs(threshold) if vectors else iter(())
 
     def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
         with self._server.snapshot() as rows:
-            state = self._state(rows)
+            state = self._ranking.state(rows)
             vectors = load_vectors_of(rows, storable_ids(ids), state.dimension) if state.dimension else None
-        return to_candidates(vectors.neighbours(ids, threshold, k)) if vectors else iter(())
+        near = vectors.neighbours(ids, threshold, k) if vectors else iter(())
+        return ((memory_id, list(starmap(Candidate, others))) for memory_id, others in near)
 
     # ── derived data ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         with self._server.writing(alone=True) as rows:
             self._bind_vectors(rows, vectors)
-            filled = {
-                memory_id: np.asarray(vectors[memory_id], np.float32)
-                for memory_id in sorted(storable_ids(list(vectors)))
-            }
-            rows.many("fill_vector", [{"id": memory_id, "vector": vector} for memory_id, vector in filled.items()])
-        self._follow_up(dimension_of(vectors))
+            rows.many("fill_vector", _vector_rows(vectors))
+        self._follow_up(_dimension_of(vectors))
 
     def set_signature(self, signature: str, *, reset: bool = False) -> None:
         with self._server.reading() as rows:
@@ -160,16 +150,12 @@ class PostgresStore(SqlStore):
                 self._refuse_another_embedder(current.signature)
             rows.run("set_meta", {"name": "signature", "value": signature})
             if reset or empty:
-                self._drop_vectors(rows, current.dimension)
+                for name in ("drop_vectors", "forget_old_vectors", "drop_passage_vectors", "unembed_passages"):
+                    rows.run(name)
+                rows.run("drop_meta", {"name": "dimension"})
+                self.episodes.drop_index(rows, current.dimension)
+                self._ranking.drop_index(rows, current.dimension)
         self._signature = signature
-
-    def _drop_vectors(self, rows: TenantQueries, dimension: int) -> None:
-        """Delete every vector, and the dimension."""
-        for name in ("drop_vectors", "forget_old_vectors"):
-            rows.run(name)
-        rows.run("drop_meta", {"name": "dimension"})
-        self.episodes.drop_vectors(rows, dimension)
-        self._nearest.drop_index(rows, dimension)
 
     def _read_signature(self, queries: Queries) -> str:
         return TenantState.read(queries).signature
@@ -190,3 +176,106 @@ def _take_ids(queries: Queries, count: int) -> int:
     first = int(queries.value("take_ids", {"count": count}))
     queries.run("set_meta", {"name": "reserved", "value": str(first + count - 1)})
     return first - 1
+
+
+def _dimension_of(vectors: Mapping[int, Vector]) -> int:
+    """Return the length of these vectors; 0 if there are none."""
+    return len(next(iter(vectors.values()), ()))
+
+
+def _vector_rows(vectors: Mapping[int, Vector]) -> list[dict[str, Any]]:
+    return [{"id": row, "vector": np.asarray(vectors[row], np.float32)} for row in sorted(storable_ids(vectors))]
+
+
+class PostgresInbox(SqlInbox):
+    """Inbox of one tenant: many processes deliver to it and share the work on it."""
+
+    def _deliver(self, delivery: Delivery) -> list[Receipt]:
+        """Write a delivery, with its sessions locked, so that a turn is stored once and amended by one process at once.
+
+        Always in the same order, to avoid deadlocks.
+        """
+        with self._database.writing() as queries:
+            for name in sorted({as_json([row["client"], row["session"]]) for row in delivery.rows if row["turn"]}):
+                queries.lock(f"session/{name}")
+            return deliver(queries, delivery)
+
+    def claim(self, limit: int, together: int = 1) -> list[Item]:
+        return self._readable(lambda: self._claim(min(limit, _CLAIMED_AT_ONCE), together))
+
+    def _claim(self, limit: int, together: int) -> list[Row]:
+        with self._database.reading() as queries:
+            if not queries.value("any_due", {"at": self._clock()}):
+                return []  # by far the most frequent case
+        with self._database.writing() as queries:
+            queries.lock("claiming")  # one at a time: the second process sees what is claimed, and claims other items
+            at = self._clock()
+            values = {"at": at, "until": add_seconds(at, CLAIMED), "limit": limit, "together": together}
+            return queries.all("claim_items", values, items=ITEMS)
+
+    def give_back(self, items: Sequence[Item]) -> None:
+        at = self._clock()
+        with self._database.writing() as queries:
+            queries.many("give_back_items", [{"id": item.id, "until": item.due_at, "at": at} for item in items])
+
+
+class PostgresEpisodes(SqlEpisodes):
+    """EpisodeIndex of one tenant."""
+
+    def __init__(
+        self,
+        server: PostgresServer,
+        clock: Clock,
+        bind_vectors: Callable[[Queries, Mapping[int, Vector]], None],
+        refuse_another_embedder: Callable[[str], None],
+    ) -> None:
+        self._vectors = TenantRanking(server, refuse_another_embedder, _PASSAGES)
+        super().__init__(server, clock, self._vectors)
+        self._bind_vectors = bind_vectors
+        self.drop_index = self._vectors.drop_index
+
+    def index(self, capture: int) -> int | None:
+        with self._database.writing() as rows:
+            rows.one("capture_to_index", {"capture": capture})  # amending and purging lock the capture first, too
+            rows.lock("episodes")  # parts of one turn become one episode, even if several processes index them
+            return self._index_capture(rows, capture)
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        with self._database.writing(BRIEFLY, alone=True) as rows:  # deferrable: writers of facts go first
+            self._bind_vectors(rows, vectors)
+            rows.many("passage_fill_vector", _vector_rows(vectors))
+        self._vectors.keep_index(_dimension_of(vectors))
+
+    def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
+        with self._database.writing(alone=True) as rows:
+            blobs = adopt_rows(self, rows, episodes)
+            vectors = {number: np.frombuffer(blob, "<f4") for number, blob in blobs.items()}
+            self._bind_vectors(rows, vectors)
+            rows.many("passage_fill_vector", _vector_rows(vectors))
+            if episodes:
+                last = max(episode.episode.id for episode in episodes)
+                rows.run("raise_sequence", {"id": last}, table="episodes")
+
+    def _searchable(self, text: str) -> dict[str, Any]:
+        words = search_tokens(text)
+        return {"said": " ".join(words), "length": max(1, len(words))}
+
+    def _vector_size(self, queries: Queries) -> int:
+        return _FLOAT * TenantState.read(queries, _PASSAGES).dimension
+
+
+class PostgresDashboardQueries(SqlDashboardQueries):
+    """Dashboard statistics of one tenant."""
+
+    def __init__(self, server: PostgresServer, clock: Clock) -> None:
+        super().__init__(server, clock)
+        self._server = server
+
+    def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
+        where, values = condition(live_scope(scope), POSTGRES)
+        with self._server.reading() as rows:
+            dots = rows.in_bytes("dots", {**values, "characters": characters, "most": most}, where=where)
+            if not dots:
+                return NO_DOTS
+            total = len(dots) if len(dots) < most else int(rows.value("count_dots", values, where=where))
+        return to_dots([row[:-1] for row in dots], to_matrix([row[-1] for row in dots]), total)

@@ -170,8 +170,15 @@ class PostingsCache:
         return np.fromstring(ids, np.int64, sep=",") if ids else np.empty(0, np.int64)
 
 
-def top_k(scores: Scores, k: int, allowed: Mask) -> tuple[Ids, Scores]:
-    """Return the k highest of the allowed ids with a score above 0, best first, ties by lower id."""
+def top_k(scores: Scores, k: int, allowed: Mask, within: Ids | None = None) -> tuple[Ids, Scores]:
+    """Return the k highest of the allowed ids with a score above 0, best first, ties by lower id.
+
+    `within` excludes all other ids.
+    """
+    if within is not None:
+        inside = np.zeros_like(allowed)
+        inside[within[within < len(inside)]] = True
+        allowed = allowed & inside
     ids = np.flatnonzero((scores > 0) & allowed)
     if len(ids) > k:
         least = np.partition(scores[ids], len(ids) - k)[len(ids) - k]

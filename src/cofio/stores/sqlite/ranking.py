@@ -9,20 +9,40 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import starmap
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from cofio.models.memory import Candidate, Matching, Scope
 from cofio.ports import Matrix, Vector
 from cofio.stores.filters import condition
-from cofio.stores.sqlite.bm25 import POSTINGS, DocumentLengths, Ids, PostingsCache, SearchIndexKind, top_k
+from cofio.stores.sqlite.bm25 import POSTINGS, DocumentLengths, Ids, PostingsCache, Scores, SearchIndexKind, top_k
 from cofio.stores.sqlite.connection import StoreFile
 from cofio.stores.sqlite.vector_index import VectorIndex
 
 _AT_ONCE = 4_096  # vectors read at a time
 _SCOPES_KEPT = 16
+_Find: TypeAlias = Callable[..., tuple[Ids, Scores]]
+
+
+class IndexState(NamedTuple):
+    """State of the file that a copy in memory belongs to."""
+
+    changeset: int
+    embedded: int  # the last memory that got its vector later
+    generation: str  # changes when all vectors are recomputed
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class InMemoryIndex:
+    """In-memory copy of one state of the file. `vectors` is None if the store has none."""
+
+    state: IndexState
+    vectors: VectorIndex | None
+    lengths: DocumentLengths
 
 
 class Ranking:
@@ -31,79 +51,90 @@ class Ranking:
     def __init__(self, file: StoreFile, kind: SearchIndexKind, refuse_another_embedder: Callable[[str], None]) -> None:
         self._file = file
         self._kind = kind
-        self._index = _SearchIndex(file, kind)
-        self._postings = PostingsCache(kind)
-        self._scopes = _ScopeCache()
         self._refuse_another_embedder = refuse_another_embedder
+        self._postings = PostingsCache(kind)
+        self._lock = threading.Lock()
+        self._held: InMemoryIndex | None = None
+        self._scopes: dict[Scope, Ids] = {}  # the ids of recent scopes, as long as nothing changes
+        self._scopes_at = -1
 
     def held(self) -> InMemoryIndex:
         """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
-        memory_index = self._index.current()
-        self._refuse_another_embedder(memory_index.signature)
-        return memory_index
+        with self._file.reading() as connection:
+            state = connection.execute(self._kind.query("state")).fetchone()
+        held = self._held
+        if held is None or held.state != state:
+            held = self.catch_up()
+        self._refuse_another_embedder(held.state.signature)
+        return held
 
-    def catch_up(self) -> None:
-        """Read the changes since the last call."""
-        self._index.catch_up()
+    def catch_up(self) -> InMemoryIndex:
+        """Read the changes since the last call; everything, the first time."""
+        with self._lock, self._file.reading() as connection:
+            connection.execute("BEGIN")  # the state and the rows that belong to it, in one snapshot
+            try:
+                state = IndexState(*connection.execute(self._kind.query("state")).fetchone())
+                if self._held is None or self._held.state != state:
+                    self._held = self._read_changes(connection, state)
+            finally:
+                connection.execute("COMMIT")
+            return self._held
+
+    def _read_changes(self, connection: sqlite3.Connection, state: IndexState) -> InMemoryIndex:
+        held = self._held
+        if held is None or held.state.generation != state.generation:
+            vectors = _load_vectors(connection, self._kind)
+            return InMemoryIndex(state, vectors, DocumentLengths.read(connection, self._kind))
+        since = held.state.changeset, held.state.embedded
+        rows = connection.execute(self._kind.query("changed_vectors"), since).fetchall()
+        ids = [row[0] for row in rows]
+        lengths = held.lengths.with_changes(connection, ids, self._kind) if rows else held.lengths
+        return InMemoryIndex(state, _apply_changes(held.vectors, rows), lengths)
 
     def nearest(self, vector: Vector, k: int, scope: Scope, also: Iterable[int] = ()) -> list[Candidate]:
-        memory_index = self.held()
-        index = memory_index.vectors
-        if index is None:
+        held = self.held()
+        if held.vectors is None:
             return []
-        ids, cosines = self._find_nearest_in_scope(memory_index, index, vector, k, scope)
+        find = partial(held.vectors.nearest, vector, archived=scope.include_archived)
+        ids, cosines = self._find_in_scope(held, k, scope, find)
         candidates = list(starmap(Candidate, zip(ids.tolist(), cosines.tolist(), strict=True)))
         missing = sorted(set(also) - {candidate.id for candidate in candidates})
-        return candidates + list(starmap(Candidate, index.cosines(vector, missing).items()))
-
-    def _find_nearest_in_scope(
-        self, memory_index: InMemoryIndex, index: VectorIndex, vector: Vector, k: int, scope: Scope
-    ) -> tuple[Any, Any]:
-        archived = scope.include_archived
-        if not scope.narrows:
-            return index.nearest(vector, k, archived=archived)
-        if scope in self._scopes.of(memory_index.changeset):
-            return index.nearest(vector, k, archived=archived, within=self.ids_of(scope, memory_index))
-        # Most scopes contain a good part of the nearest: look a little further and keep those inside. Only if that
-        # gives fewer than k, the whole scope is read; then it is cached.
-        wide = 2 * k + 32
-        ids, cosines = index.nearest(vector, wide, archived=archived)
-        inside = self._mask_inside(ids, scope)
-        if inside.sum() >= k or len(ids) < wide:
-            return ids[inside][:k], cosines[inside][:k]
-        return index.nearest(vector, k, archived=archived, within=self.ids_of(scope, memory_index))
+        return candidates + list(starmap(Candidate, held.vectors.cosines(vector, missing).items()))
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        memory_index = self.held()
+        held = self.held()
+        allowed = np.ones_like(held.lengths.live) if scope.include_archived else held.lengths.live
         with self._file.reading() as connection:
-            scores, ideal, left_out = self._postings.scores(
-                connection, words, memory_index.lengths, memory_index.changeset
-            )
-            ids, best_scores = self._find_best_in_scope(memory_index, scores, k, scope)
-            if left_out and scope.narrows and not len(ids):  # the rarest words may all be outside the scope
-                scores, ideal, _ = self._postings.scores(
-                    connection, words, memory_index.lengths, memory_index.changeset, most=5 * POSTINGS
+            for most in (POSTINGS, 5 * POSTINGS):
+                scores, ideal, left_out = self._postings.scores(
+                    connection, words, held.lengths, held.state.changeset, most=most
                 )
-                ids, best_scores = self._find_best_in_scope(memory_index, scores, k, scope)
-        return Matching(tuple(starmap(Candidate, zip(ids.tolist(), best_scores.tolist(), strict=True))), ideal)
+                ids, best = self._find_in_scope(held, k, scope, partial(top_k, scores, allowed=allowed))
+                if len(ids) or not (left_out and scope.narrows):
+                    break  # otherwise the rarest words may all be outside the scope
+        return Matching(tuple(starmap(Candidate, zip(ids.tolist(), best.tolist(), strict=True))), ideal)
 
-    def _find_best_in_scope(self, memory_index: InMemoryIndex, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
-        allowed = np.ones_like(memory_index.lengths.live) if scope.include_archived else memory_index.lengths.live
+    def _find_in_scope(self, held: InMemoryIndex, k: int, scope: Scope, find: _Find) -> tuple[Ids, Scores]:
+        """Return the k best ids of the scope with their scores. `find(k, within=ids)` returns the k best of these."""
         if not scope.narrows:
-            return top_k(scores, k, allowed)
-        wide = 2 * k + 32
-        if scope not in self._scopes.of(memory_index.changeset):
-            ids, top_scores = top_k(scores, wide, allowed)
-            inside = self._mask_inside(ids, scope)
+            return find(k=k)
+        if scope not in self._current_scopes(held):
+            # Most scopes contain a good part of the best: look a little further and keep those inside. Only if that
+            # gives fewer than k, the whole scope is read; then it is cached.
+            wide = 2 * k + 32
+            ids, scores = find(k=wide)
+            where, values = condition(scope)
+            with self._file.reading() as connection:
+                query = self._kind.query("among").format(where=where)
+                rows = connection.execute(query, {**values, "ids": connection.ids(ids.tolist())})
+                inside = np.isin(ids, [row[0] for row in rows])
             if inside.sum() >= k or len(ids) < wide:
-                return ids[inside][:k], top_scores[inside][:k]
-        within, ids = np.zeros_like(allowed), self.ids_of(scope, memory_index)
-        within[ids[ids < len(within)]] = True
-        return top_k(scores, k, allowed & within)
+                return ids[inside][:k], scores[inside][:k]
+        return find(k=k, within=self.ids_of(scope, held))
 
-    def ids_of(self, scope: Scope, memory_index: InMemoryIndex) -> Ids:
+    def ids_of(self, scope: Scope, held: InMemoryIndex) -> Ids:
         """Return every id of the scope; cached while nothing changes."""
-        ids_by_scope = self._scopes.of(memory_index.changeset)
+        ids_by_scope = self._current_scopes(held)
         if scope not in ids_by_scope:
             where, values = condition(scope)
             with self._file.reading() as connection:
@@ -111,86 +142,10 @@ class Ranking:
             ids_by_scope[scope] = np.array([row[0] for row in rows], dtype=np.int64)
         return ids_by_scope[scope]
 
-    def _mask_inside(self, ids: Ids, scope: Scope) -> Any:
-        """Return a mask of these ids that are in the scope."""
-        where, values = condition(scope)
-        with self._file.reading() as connection:
-            rows = connection.execute(
-                self._kind.query("among").format(where=where), {**values, "ids": connection.ids(ids.tolist())}
-            )
-            return np.isin(ids, [row[0] for row in rows])
-
-
-@dataclass(frozen=True, slots=True)
-class InMemoryIndex:
-    """In-memory copy of one state of the file. `vectors` is None if the store has none."""
-
-    changeset: int
-    embedded: int  # the last memory that got its vector later
-    generation: str  # changes when all vectors are recomputed
-    signature: str
-    vectors: VectorIndex | None
-    lengths: DocumentLengths
-
-    def is_level_with(self, state: Sequence[Any]) -> bool:
-        return (self.changeset, self.embedded, self.generation, self.signature) == tuple(state)
-
-
-class _SearchIndex:
-    """In-memory data, updated after own writes at once, and after those of other processes before a search."""
-
-    def __init__(self, file: StoreFile, kind: SearchIndexKind) -> None:
-        self._file = file
-        self._kind = kind
-        self._lock = threading.Lock()
-        self._held: InMemoryIndex | None = None
-
-    def current(self) -> InMemoryIndex:
-        """Return the data, up to date with the newest commit of any process."""
-        with self._file.reading() as connection:
-            state = connection.execute(self._kind.query("state")).fetchone()
-        memory_index = self._held
-        return memory_index if memory_index and memory_index.is_level_with(state) else self.catch_up()
-
-    def catch_up(self) -> InMemoryIndex:
-        """Read the changes since the last call; everything, the first time."""
-        with self._lock, self._file.reading() as connection:
-            connection.execute("BEGIN")  # the state and the rows that belong to it, in one snapshot
-            try:
-                state = connection.execute(self._kind.query("state")).fetchone()
-                if self._held is None or not self._held.is_level_with(state):
-                    self._held = self._level(connection, *state)
-            finally:
-                connection.execute("COMMIT")
-            return self._held
-
-    def _level(self, connection: sqlite3.Connection, changeset: int, embedded: int, *about: str) -> InMemoryIndex:
-        generation, signature = about
-        memory_index = self._held
-        if memory_index is None or memory_index.generation != generation:
-            contents = _load_vectors(connection, self._kind), DocumentLengths.read(connection, self._kind)
-            return InMemoryIndex(changeset, embedded, generation, signature, *contents)
-        rows = connection.execute(
-            self._kind.query("changed_vectors"), (memory_index.changeset, memory_index.embedded)
-        ).fetchall()
-        ids = [row[0] for row in rows]
-        lengths = memory_index.lengths.with_changes(connection, ids, self._kind) if rows else memory_index.lengths
-        return InMemoryIndex(
-            changeset, embedded, generation, signature, _apply_changes(memory_index.vectors, rows), lengths
-        )
-
-
-class _ScopeCache:
-    """Cached ids of recent scopes, as long as nothing changes."""
-
-    def __init__(self) -> None:
-        self._known: dict[Scope, Ids] = {}
-        self._changeset = -1
-
-    def of(self, changeset: int) -> dict[Scope, Ids]:
-        if changeset != self._changeset or len(self._known) > _SCOPES_KEPT:
-            self._known, self._changeset = {}, changeset
-        return self._known
+    def _current_scopes(self, held: InMemoryIndex) -> dict[Scope, Ids]:
+        if held.state.changeset != self._scopes_at or len(self._scopes) > _SCOPES_KEPT:
+            self._scopes, self._scopes_at = {}, held.state.changeset
+        return self._scopes
 
 
 def _apply_changes(

@@ -7,24 +7,33 @@ nearest, matching ─▶ catch up with commits of other processes ─▶ rank in
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 
+import numpy as np
+
 from cofio.errors import StoreError
-from cofio.models.memory import Candidate, Changeset, Matching, Scope
+from cofio.models.dashboard import MapSource
+from cofio.models.episodes import ExportedEpisode
+from cofio.models.exchange import Item, Receipt
+from cofio.models.memory import Candidate, Changeset, Scope
 from cofio.ports import Clock, Vector
-from cofio.stores.episodes import SqliteEpisodes
-from cofio.stores.query_runner import Queries
+from cofio.stores.dashboard import NO_DOTS, SqlDashboardQueries, live_scope, to_dots
+from cofio.stores.episodes import SqlEpisodes, adopt_rows
+from cofio.stores.filters import condition
+from cofio.stores.inbox import Delivery, SqlInbox, deliver
+from cofio.stores.query_runner import BRIEFLY, Queries, Row
 from cofio.stores.row_mapping import check_vectors
 from cofio.stores.snapshot_export import SqlSnapshots
 from cofio.stores.sql_store import SqlStore, to_blob
-from cofio.stores.sqlite.bm25 import MEMORIES, quote_fts
+from cofio.stores.sqlite.bm25 import MEMORIES, PASSAGES, quote_fts
 from cofio.stores.sqlite.connection import StoreFile
-from cofio.stores.sqlite.dashboard import SqliteDashboardQueries
-from cofio.stores.sqlite.inbox import SqliteInbox
-from cofio.stores.sqlite.ranking import InMemoryIndex, Ranking
+from cofio.stores.sqlite.group_commit import GroupCommit
+from cofio.stores.sqlite.ranking import Ranking
+from cofio.stores.sqlite.vector_index import VectorIndex
 
+_FLOAT = 4  # bytes of a number in a vector
 _log = logging.getLogger(__name__)
 
 
@@ -32,22 +41,23 @@ class SqliteStore(SqlStore):
     """Store in one SQLite file."""
 
     kind = "sqlite"
+    _ranking: Ranking
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._file = StoreFile(path)
+        self._ranking = Ranking(self._file, MEMORIES, self._refuse_another_embedder)
         super().__init__(self._file, clock)
         self.inbox = SqliteInbox(self._file, clock)
         self.snapshots = SqlSnapshots(self._file, _take_ids)
-        self._ranking = Ranking(self._file, MEMORIES, self._refuse_another_embedder)
-        self.episodes = SqliteEpisodes(self._file, self._refuse_another_embedder, self._wipe)
-        self.dashboard = SqliteDashboardQueries(self._file, lambda: self._get_index().vectors)
+        self.episodes = SqliteEpisodes(self._file, clock, self._refuse_another_embedder, self._wipe)
+        self.dashboard = SqliteDashboardQueries(self._file, clock, lambda: self._ranking.held().vectors)
         self._unwiped = False  # the write-ahead log may still hold purged words
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_vectors(self, vectors: Mapping[int, Vector]) -> None:
         if vectors:
-            index = self._get_index().vectors
+            index = self._ranking.held().vectors
             check_vectors(vectors, index.dimension if index else None)
 
     def _bind_vectors(self, queries: Queries, vectors: Mapping[int, Vector]) -> None:
@@ -74,17 +84,7 @@ class SqliteStore(SqlStore):
         self._unwiped = True
         self._follow_up()
 
-    def _get_index(self) -> InMemoryIndex:
-        """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
-        return self._ranking.held()
-
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        return self._ranking.nearest(vector, k, scope, also)
-
-    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        return self._ranking.matching(words, k, scope)
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
         words_by_id: dict[int, list[str]] = {memory_id: [] for memory_id in ids}
@@ -95,12 +95,12 @@ class SqliteStore(SqlStore):
         return words_by_id
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
-        memory_index = self._get_index()
-        within = self._ranking.ids_of(scope, memory_index) if scope.narrows else None
-        return memory_index.vectors.pairs(threshold, within=within) if memory_index.vectors else iter(())
+        held = self._ranking.held()
+        within = self._ranking.ids_of(scope, held) if scope.narrows else None
+        return held.vectors.pairs(threshold, within=within) if held.vectors else iter(())
 
     def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
-        index = self._get_index().vectors
+        index = self._ranking.held().vectors
         for memory_id, near in index.neighbours(ids, threshold, k) if index else ():
             yield memory_id, list(starmap(Candidate, near))
 
@@ -152,3 +152,85 @@ def _take_ids(queries: Queries, count: int) -> int:
     if not queries.count("move_last_given", {"last": last + count}):
         queries.run("set_last_given", {"last": last + count})
     return last
+
+
+class SqliteInbox(SqlInbox):
+    """Inbox in the SQLite file of a store: many threads deliver with one commit, and one process works on the items."""
+
+    def __init__(self, file: StoreFile, clock: Clock) -> None:
+        super().__init__(file, clock)
+        self._commit: GroupCommit[Delivery, list[Receipt]] = GroupCommit(file, deliver)
+
+    def _deliver(self, delivery: Delivery) -> list[Receipt]:
+        return self._commit(delivery)
+
+    def _due(self, limit: int) -> list[Row]:
+        with self._database.reading() as queries:
+            if not queries.value("any_pending"):
+                return []  # by far the most frequent case
+        return super()._due(limit)
+
+    def claim(self, limit: int, together: int = 1) -> list[Item]:  # noqa: ARG002
+        return self.due(limit)  # a file is served by one process
+
+    def give_back(self, items: Sequence[Item]) -> None:
+        """Do nothing: `claim` takes no claims."""
+
+
+class SqliteEpisodes(SqlEpisodes):
+    """EpisodeIndex of an SQLite file."""
+
+    def __init__(
+        self,
+        file: StoreFile,
+        clock: Clock,
+        refuse_another_embedder: Callable[[str], None],
+        wiped: Callable[[], None],
+    ) -> None:
+        super().__init__(file, clock, Ranking(file, PASSAGES, refuse_another_embedder))
+        self._refuse_another_embedder = refuse_another_embedder
+        self._wiped = wiped  # truncates the write-ahead log
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        with self._database.writing(BRIEFLY) as queries:  # deferrable: writers of facts go first
+            self._refuse_another_embedder(str(queries.all("state")[0][3]))
+            check_vectors(vectors, (self._vector_size(queries) // _FLOAT) or None)
+            self._fill(queries, {number: to_blob(vector) for number, vector in vectors.items()})
+
+    def _fill(self, queries: Queries, blobs: Mapping[int, bytes]) -> None:
+        for number, blob in blobs.items():
+            queries.run("passage_fill_vector", {"id": number, "vector": blob})
+
+    def remove(self, ids: Sequence[int]) -> int:
+        count = super().remove(ids)
+        self._wiped()
+        return count
+
+    def adopt(self, episodes: Sequence[ExportedEpisode]) -> None:
+        with self._database.writing() as queries:
+            self._fill(queries, adopt_rows(self, queries, episodes))
+
+    def _vector_size(self, queries: Queries) -> int:
+        return int(queries.all("passage_size_of_vectors")[0][1] or 0)
+
+
+class SqliteDashboardQueries(SqlDashboardQueries):
+    """Dashboard statistics of an SQLite file; vectors come from the in-memory index."""
+
+    def __init__(self, file: StoreFile, clock: Clock, vectors: Callable[[], VectorIndex | None]) -> None:
+        super().__init__(file, clock)
+        self._vectors = vectors
+
+    def dots(self, scope: Scope, most: int, characters: int) -> MapSource:
+        vectors = self._vectors()
+        if vectors is None:
+            return NO_DOTS
+        where, values = condition(live_scope(scope))
+        with self._database.reading() as queries:
+            ids_of = queries.column("ids_of", values, where=where) if live_scope(scope).narrows else None
+            candidates = vectors.live(None if ids_of is None else np.array(ids_of, np.int64))
+            params = {**values, "characters": characters, "ids": queries.listed(candidates[:most].tolist())}
+            rows = queries.all("dots", params, where=where)
+        ids, matrix = vectors.many([row[0] for row in rows])
+        drawn = set(ids.tolist())
+        return to_dots([row for row in rows if row[0] in drawn], matrix, len(candidates))
