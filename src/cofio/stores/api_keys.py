@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 from cofio.errors import Conflict, NotFound
 from cofio.models.auth import AuditEntry, Grant, Key
-from cofio.ports import Clock
 from cofio.stores.query_runner import BRIEFLY, LAST_ID, Queries, SqlAdapter
 from cofio.stores.row_mapping import as_json, is_storable_int
 

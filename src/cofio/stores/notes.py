@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from cofio.models.markdown_notes import FiledPart, FileState
-from cofio.ports import Clock
 from cofio.stores.query_runner import SqlAdapter
 from cofio.stores.row_mapping import as_json
 
