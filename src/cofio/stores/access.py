@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cofio.errors import NotFound
 from cofio.models.domain_knowledge import Knowledge
 from cofio.models.exchange import Exchange
 from cofio.models.memory import Fact, Memory, Viewer, check_int
 from cofio.ports import Store
+from cofio.stores.journal import no_memory
 from cofio.stores.scoped import ScopedStore, refuse
 
 
@@ -28,8 +28,7 @@ class Access:
         """Return a memory, archived or not; raise NotFound if the caller sees none of this id."""
         memories = self.store.get([check_int(memory_id, "id")])
         if not memories:
-            hint = "It may have been purged; `cofio list` lists the memories."
-            raise NotFound(f"There is no memory {memory_id}.", hint)
+            raise no_memory(memory_id)
         return memories[0]
 
     def own_fact(self, fact: Fact) -> Fact:

@@ -1,18 +1,17 @@
 """Application of decisions: the only place that defines what each decision does to memories and rows of knowledge.
 
-    Add, Update, Edit, Delete … ─┐               ┌─▶ RowStorage ─▶ Change
+    Add, Update, Edit, Delete … ─┐               ┌─▶ SqlRowStorage ─▶ Change
                                  ├─ UnitOfWork ──┤
-    PutRow, DeleteRow …  ────────┘               └─▶ KnowledgeRows ─▶ KnowledgeChange
+    PutRow, DeleteRow …  ────────┘               └─▶ SqlKnowledgeRows ─▶ KnowledgeChange
 
-A store provides `RowStorage` and `KnowledgeRows`, the few operations on its tables inside one transaction. Everything
-that must be the same in every store (journalling, undo, purge) is implemented here.
+Both kinds of rows are the few operations on the tables inside one transaction. Journalling, undo and purge are here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
+from dataclasses import fields, replace
+from typing import Any, Protocol, TypeVar
 
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.models.domain_knowledge import (
@@ -45,128 +44,15 @@ from cofio.models.memory import (
     Restore,
     Revert,
     Update,
-    Viewer,
     apply_edit,
 )
 from cofio.models.merge import absorb
+from cofio.stores.domain_knowledge import SqlKnowledgeRows
+from cofio.stores.journal import JournalEntry, RowJournalEntry, no_memory, no_row
+from cofio.stores.memory_rows import SqlRowStorage
 from cofio.stores.row_mapping import journal_state
 
 _FACT_FIELDS = tuple(f.name for f in fields(Fact))
-
-
-class Counters(NamedTuple):
-    """Data of a memory beside its content: retrieval counts, and sightings after the first."""
-
-    retrieval_count: int = 0
-    last_retrieved_at: str | None = None
-    sightings: tuple[Occurrence, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalEntry:
-    """Journal entry: a memory before a change."""
-
-    id: int = 0
-    changeset: int
-    memory_id: int
-    action: Action
-    reason: str = ""
-    before: Memory | None = None
-    vector: bytes | None = None  # the vector that the change replaced or removed
-    occurrence: Occurrence | None = None
-    erased: bool = False
-    counters: Counters | None = None  # stored with a memory that the change removed
-
-    @property
-    def label(self) -> str:
-        return f"Memory {self.memory_id}"
-
-    def to_change(self, after: Memory | None, at: str, by: str, why: str) -> Change:
-        """Return the entry as a Change, given the state after it."""
-        names = ("id", "changeset", "action", "memory_id", "before", "reason")
-        return Change(**{name: getattr(self, name) for name in names}, after=after, at=at, by=by, why=why)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowJournalEntry:
-    """Journal entry: a row of domain knowledge before a change."""
-
-    id: int = 0
-    changeset: int
-    table: Table
-    key: str
-    action: KnowledgeAction
-    reason: str = ""
-    before: Knowledge | None = None
-    erased: bool = False
-
-    @property
-    def label(self) -> str:
-        return "This row" if self.action == "purge" else f"{self.table}/{self.key}"
-
-    def to_change(self, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
-        """Return the entry as a KnowledgeChange, given the state after it."""
-        names = ("id", "changeset", "action", "table", "key", "before", "reason")
-        return KnowledgeChange(**{name: getattr(self, name) for name in names}, after=after, at=at, by=by, why=why)
-
-
-class RowStorage(Protocol):
-    """Operations on the tables inside a transaction."""
-
-    def load(self, memory_id: int) -> Memory | None: ...
-    def insert(self, memory: Memory) -> int:
-        """Insert the memory, with a new id if its id is 0; return the id."""
-
-    def save(self, memory: Memory) -> None: ...
-    def last_changeset(self, memory_id: int) -> int:
-        """Return the newest changeset that touched it; 0 if there is none."""
-
-    def set_counts(self, memory: Memory) -> None:
-        """Set its retrieval counts, which `save` does not change."""
-
-    def remove(self, memory_id: int) -> None: ...
-    def vector(self, memory_id: int) -> bytes | None: ...
-    def set_vector(self, memory_id: int, vector: bytes | None) -> None: ...
-    def counters(self, memory_id: int) -> Counters: ...
-    def find_duplicate(self, fact: Fact) -> int | None:
-        """Return the live memory with the same text in the same place."""
-
-    def record(self, entry: JournalEntry) -> int: ...
-    def recorded(self, change_id: int) -> JournalEntry | None: ...
-    def next_recorded(self, entry: JournalEntry) -> JournalEntry | None:
-        """Return the following change of the same memory."""
-
-    def add_sighting(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None: ...
-    def remove_sighting(self, change_id: int) -> bool:
-        """Remove the sighting recorded by that change; return whether there was one."""
-
-    def erase(self, memory: Memory, viewer: Viewer | None) -> None:
-        """Remove its words from the inbox, the journal, the retrieval log and the memories that replaced it.
-
-        With a viewer, only from items and memories of that viewer.
-        """
-
-
-class KnowledgeRows(Protocol):
-    """Operations on the tables of domain knowledge inside a transaction."""
-
-    def load(self, table: Table, key: str) -> Knowledge | None: ...
-    def save(self, row: Knowledge) -> None:
-        """Insert the row, or replace the one with its id."""
-
-    def remove(self, table: Table, key: str) -> None: ...
-    def record(self, entry: RowJournalEntry, owned: Knowledge | None) -> int:
-        """Insert the journal entry with the ownership of its row; return its id."""
-
-    def recorded(self, change_id: int) -> RowJournalEntry | None: ...
-    def next_recorded(self, entry: RowJournalEntry) -> RowJournalEntry | None:
-        """Return the following change of the same row."""
-
-    def was_known(self, table: Table, key: str) -> bool:
-        """Return whether the journal has the row, and has not erased it since."""
-
-    def erase(self, table: Table, key: str) -> None:
-        """Remove its words and its id from the journal, and its id from the verdicts that judged it."""
 
 
 Entry = TypeVar("Entry", JournalEntry, RowJournalEntry)
@@ -204,7 +90,7 @@ class UnitOfWork:
     """Application of one transaction's decisions, in order."""
 
     def __init__(
-        self, memories: RowStorage, rows: KnowledgeRows, *, changeset: int, at: str, by: str, why: str
+        self, memories: SqlRowStorage, rows: SqlKnowledgeRows, *, changeset: int, at: str, by: str, why: str
     ) -> None:
         self._memories = memories
         self._rows = rows
@@ -410,8 +296,7 @@ class UnitOfWork:
     def _load_existing(self, memory_id: int) -> Memory:
         memory = self._memories.load(memory_id)
         if memory is None:
-            hint = "It may have been purged; `cofio list` lists the memories."
-            raise NotFound(f"There is no memory {memory_id}.", hint)
+            raise no_memory(memory_id)
         return memory
 
     def _load_live(self, memory_id: int, as_of: int | None = None) -> Memory:
@@ -455,7 +340,7 @@ class UnitOfWork:
     def _delete_row(self, table: Table, key: str, reason: str) -> KnowledgeChange:
         before = self._rows.load(table, key)
         if before is None:
-            refuse_unknown(table, key)
+            raise no_row(table, key)
         self._rows.remove(table, key)
         return self._record_row("delete", table, key, before, None, reason)
 
@@ -464,7 +349,7 @@ class UnitOfWork:
         if self._rows.load(table, key):
             self._rows.remove(table, key)
         elif not self._rows.was_known(table, key):
-            refuse_unknown(table, key)
+            raise no_row(table, key)
         change = self._record_row("purge", table, key, None, None, reason)
         # Its own entry included: what remains shows that a row existed, not its content.
         self._rows.erase(table, key)
@@ -517,7 +402,3 @@ def _link_memory(decision: PutRow, memory_changes: Sequence[Sequence[Change]]) -
         raise InvalidInput(f"{row.ref} refers to decision {place}, which does not exist or cannot state it.", hint)
     changes = memory_changes[place]
     return replace(row, memory=changes[0].memory_id) if changes else row
-
-
-def refuse_unknown(table: str, key: str) -> NoReturn:
-    raise NotFound(f"There is no {table}/{key}.", f"`cofio knowledge list {table}` lists the rows.")

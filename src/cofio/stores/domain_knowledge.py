@@ -31,7 +31,6 @@ from cofio.models.domain_knowledge import (
     check_table,
     fold,
     named_words,
-    row_from_dict,
 )
 from cofio.models.memory import (
     VISIBILITIES,
@@ -43,8 +42,8 @@ from cofio.models.memory import (
     check_text,
     to_utc_iso,
 )
-from cofio.stores.apply import RowJournalEntry, refuse_unknown
 from cofio.stores.filters import Dialect, visible_to
+from cofio.stores.journal import RowJournalEntry, no_row, read_row, to_row_entry
 from cofio.stores.query_runner import NO_VALUES, Queries, SqlAdapter
 from cofio.stores.row_mapping import as_json, is_storable_int
 
@@ -121,21 +120,6 @@ def to_search_words(words: Iterable[str]) -> list[str]:
 def is_storable(text: str) -> bool:
     """Return whether a column can hold it; ids and words that cannot be stored do not exist."""
     return isinstance(text, str) and text.isprintable() and len(text) <= MAX_SAID
-
-
-def to_row_entry(row: Sequence[Any]) -> RowJournalEntry:
-    """Return the journal entry of a row."""
-    change_id, changeset, table, key, action, reason, before, erased = row
-    return RowJournalEntry(
-        id=change_id,
-        changeset=changeset,
-        table=table,
-        key=key,
-        action=action,
-        reason=reason,
-        before=_read(table, before),
-        erased=bool(erased),
-    )
 
 
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -274,7 +258,9 @@ class SqlKnowledgeTables(SqlAdapter):
         check_table(table)
         with self._database.reading() as queries:
             changes = history(queries, table, key) if is_storable(key) else []
-        return changes or refuse_unknown(table, key)
+        if not changes:
+            raise no_row(table, key)
+        return changes
 
     def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
         with self._database.reading() as queries:
@@ -337,13 +323,9 @@ def _read_changes(queries: Queries, which: str, values: Mapping[str, Any]) -> li
     row_by_ref = {row.ref: row for table, keys in last.items() for row in _get_by_id(queries, table, keys, None)}
     changes = []
     for entry, at, by, why, later, before in entries:
-        after = row_by_ref.get(f"{entry.table}/{entry.key}") if later is None else _read(entry.table, before)
+        after = row_by_ref.get(f"{entry.table}/{entry.key}") if later is None else read_row(entry.table, before)
         changes.append(entry.to_change(after, at, by, why))
     return changes
-
-
-def _read(table: Table, text: str | None) -> Knowledge | None:
-    return row_from_dict(table, json.loads(text)) if text else None
 
 
 class SqlKnowledgeRows:

@@ -6,10 +6,9 @@ from functools import cache
 from typing import Any
 
 from cofio.models.memory import Fact, Memory, Occurrence, Viewer
-from cofio.stores.apply import Counters, JournalEntry
 from cofio.stores.filters import Dialect
 from cofio.stores.inbox import erase
-from cofio.stores.journal import counters_json, to_entry
+from cofio.stores.journal import Counters, JournalEntry, counters_json, to_entry
 from cofio.stores.query_runner import Queries
 from cofio.stores.row_mapping import (
     COLUMNS,
@@ -42,7 +41,7 @@ def _list_changed(dialect: Dialect) -> str:
 
 
 class SqlRowStorage:
-    """Rows for `UnitOfWork`. The columns of a memory follow from its dataclass."""
+    """Memories inside one transaction. The columns of a memory follow from its dataclass."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
@@ -68,6 +67,7 @@ class SqlRowStorage:
         return int(self._queries.value("last_touched", {"id": memory_id}) or 0)
 
     def set_counts(self, memory: Memory) -> None:
+        """Set its retrieval counts, which `save` does not change."""
         counts = {"count": memory.retrieval_count, "last": memory.last_retrieved_at}
         self._queries.run("set_counts", {**counts, "id": memory.id})
 
@@ -90,6 +90,7 @@ class SqlRowStorage:
         return Counters(count, last, tuple(Occurrence(*row) for row in sightings))
 
     def find_duplicate(self, fact: Fact) -> int | None:
+        """Return the live memory with the same text in the same place."""
         values = {name: getattr(fact, name) for name in PLACED}
         memory_id: int | None = self._queries.value("twin", {**values, "fingerprint": fingerprint(fact.text)})
         return memory_id
@@ -124,6 +125,10 @@ class SqlRowStorage:
         return self._queries.count("unsee", {"id": change_id}) > 0
 
     def erase(self, memory: Memory, viewer: Viewer | None) -> None:
+        """Remove its words from the inbox, the journal, the retrieval log and the memories that replaced it.
+
+        With a viewer, only from items and memories of that viewer.
+        """
         erase(self._queries, memory, viewer)
         for name in _ERASED:
             self._queries.run(name, {"id": memory.id})

@@ -49,18 +49,11 @@ from cofio.models.memory import (
     merge_scope,
 )
 from cofio.ports import Store
+from cofio.stores.journal import no_changeset, no_memory, no_row
 
 ADMIN_KEY = "use an admin key"
 _OWNER = ("user", "agent", "team")  # the owner fields
 AnyChange = TypeVar("AnyChange", Change, KnowledgeChange)
-
-
-def no_row(table: Table, key: str) -> NotFound:
-    return NotFound(f"There is no {table}/{key}.", f"`cofio knowledge list {table}` lists the rows.")
-
-
-def no_changeset(changeset_id: int) -> NotFound:
-    return NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest changesets.")
 
 
 class ReadPolicy:
@@ -436,8 +429,7 @@ class WritePolicy:
     def _get_memory(self, memory_id: int) -> Memory:
         memories = self._read.memories(self._read.store.get([memory_id]))
         if not memories:
-            hint = "It may have been purged; `cofio list` lists the memories."
-            raise NotFound(f"There is no memory {memory_id}.", hint)
+            raise no_memory(memory_id)
         return memories[0]
 
     def _sighting(self, occurrence: Occurrence) -> Occurrence:

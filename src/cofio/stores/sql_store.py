@@ -34,7 +34,7 @@ from cofio.stores.domain_knowledge import (
     of_changeset,
 )
 from cofio.stores.inbox import settle_item
-from cofio.stores.journal import to_changeset, to_entry
+from cofio.stores.journal import no_changeset, to_changeset, to_entry
 from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.maintenance_runs import SqlRuns
 from cofio.stores.memory_rows import SqlRowStorage
@@ -179,7 +179,7 @@ class SqlStore(SqlAdapter):
         with self._database.reading() as queries:
             row = queries.one("get_changeset", {"id": changeset_id}) if is_storable_int(changeset_id) else None
             if row is None:
-                raise NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest changesets.")
+                raise no_changeset(changeset_id)
             rows = of_changeset(queries, changeset_id)
             return to_changeset(row, _read_changes(queries, "changes_of_changeset", changeset_id), rows)
 
