@@ -10,18 +10,41 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any
 
-from cofio.errors import Conflict
-from cofio.models.exchange import Batching, Exchange, InboxStatus, Item, ItemResolution, Receipt, State, Task
+from cofio.errors import Conflict, InvalidInput, NotFound, TooBusy
+from cofio.models.exchange import (
+    OPEN,
+    SETTLED,
+    Batching,
+    Exchange,
+    InboxStatus,
+    Item,
+    ItemResolution,
+    Receipt,
+    State,
+    Task,
+)
 from cofio.models.memory import Memory, Viewer
 from cofio.stores import episodes, inbox_rules, llm_calls, turn_merge
-from cofio.stores.inbox_rules import ITEMS
+from cofio.stores.inbox_rules import (
+    ITEMS,
+    PAYLOAD,
+    add_seconds,
+    from_payload,
+    make_storable,
+    purged_roles,
+    to_item,
+    to_payload,
+    to_row,
+)
 from cofio.stores.query_runner import LAST_ID, Queries, Row, SqlAdapter, Values
 from cofio.stores.row_mapping import as_json, is_storable_int
 
 _BATCH = 1_000  # items whose words are erased in one transaction
+_NEVER = "9999-12-31T23:59:59.999999Z"
+_REASONS = 20  # listed individually in the status; rarer ones are summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +65,14 @@ class SqlInbox(SqlAdapter):
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
     ) -> list[Receipt]:
         at = self._clock()
-        due_at = inbox_rules.add_seconds(at, hold)
-        rows = [inbox_rules.to_row(inbox_rules.with_time(exchange, at), task, at, due_at) for exchange in exchanges]
+        due_at = add_seconds(at, hold)
+        rows = [to_row(_with_time(exchange, at), task, at, due_at) for exchange in exchanges]
         return self._deliver(Delivery(rows, most)) if rows else []
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
         at = self._clock()
-        dated = inbox_rules.with_time(exchange, at)
-        row = inbox_rules.to_row(dated, "learn", at, inbox_rules.add_seconds(at, hold))
+        dated = _with_time(exchange, at)
+        row = to_row(dated, "learn", at, add_seconds(at, hold))
         return self._deliver(Delivery([row], most, dated))[0]
 
     def _deliver(self, delivery: Delivery) -> list[Receipt]:
@@ -61,12 +84,14 @@ class SqlInbox(SqlAdapter):
 
     def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         at = self._clock()
-        session_key = {"client": client, "session": session}
+        until = add_seconds(at, batching.seconds)
+        values = {"client": client, "session": session, "at": at}
         with self._database.writing() as queries:
-            until = {**session_key, "at": at, "until": inbox_rules.add_seconds(at, batching.seconds)}
-            waiting = queries.value("waiting_of_session", until)
-            columns = inbox_rules.holding_columns(at, waiting, batching, broken_off=broken_off)
-            queries.run("hold_items", {**session_key, **columns})
+            is_full = queries.value("waiting_of_session", {**values, "until": until}) >= batching.turns
+            # A full batch is due now. An unanswered prompt, which is held longer, joins the others only if it was
+            # interrupted.
+            latest = _NEVER if broken_off and not is_full else until
+            queries.run("hold_items", {**values, "due_at": at if is_full else until, "latest": latest})
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
         values = {"client": client, "session": session, "any_key": int(any_key)}
@@ -74,7 +99,7 @@ class SqlInbox(SqlAdapter):
 
     def purged_turns(self, client: str, session: str) -> set[str]:
         turns = self._read("purged_turns", {"client": client, "session": session})
-        return {turn for turn, payload in turns if not payload or inbox_rules.purged_roles(payload)}
+        return {turn for turn, payload in turns if not payload or purged_roles(payload)}
 
     # ── processing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -85,16 +110,19 @@ class SqlInbox(SqlAdapter):
         return self._read("due_items", {"at": self._clock(), "limit": limit}, items=ITEMS)
 
     def _readable(self, read_rows: Callable[[], list[Row]]) -> list[Item]:
-        """Return the readable items in processing order, and park unreadable ones for manual review."""
+        """Return the readable items in processing order, and park unreadable ones for manual review.
+
+        Live captures come before backfilled ones, each in order of arrival.
+        """
         while True:
-            items = sorted((inbox_rules.to_item(row) for row in read_rows()), key=inbox_rules.turn_of)
+            items = list(map(to_item, read_rows()))
             unreadable = [item.id for item in items if item.exchange is None]
-            for item_id in unreadable:  # so that they do not block the others
+            for item_id in sorted(unreadable):  # so that they do not block the others
                 with suppress(Conflict):  # settled or parked by another process
-                    self.park(item_id, inbox_rules.UNREADABLE)
-            readable = [item for item in items if item.exchange is not None]
+                    self.park(item_id, "The stored exchange is unreadable")
+            readable = {(item.exchange.series, item.id): item for item in items if item.exchange is not None}
             if readable or not unreadable:
-                return readable
+                return [readable[key] for key in sorted(readable)]
 
     def settle(self, settlement: ItemResolution) -> None:
         at = self._clock()
@@ -102,43 +130,52 @@ class SqlInbox(SqlAdapter):
             settle_item(queries, settlement, at=at)
 
     def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
-        due_at = inbox_rules.add_seconds(self._clock(), seconds)
+        due_at = add_seconds(self._clock(), seconds)
         counts = {"attempt": int(attempt), "fault": int(fault)}
-        values = {"due_at": due_at, "reason": inbox_rules.make_storable(reason), **counts}
         with self._database.writing() as queries:
-            _update(queries, "postpone_item", item_id, values)
+            _update(queries, "postpone_item", item_id, {"due_at": due_at, "reason": make_storable(reason), **counts})
 
     def park(self, item_id: int, reason: str) -> None:
         with self._database.writing() as queries:
-            _update(queries, "park_item", item_id, {"reason": inbox_rules.make_storable(reason)})
+            _update(queries, "park_item", item_id, {"reason": make_storable(reason)})
 
     def retry(self, item_id: int) -> Item:
         at = self._clock()
         with self._database.writing() as queries:
-            _update(queries, "retry_item", item_id, {"at": at}, refuse=inbox_rules.refuse_retry)
-            return _get_item(queries, item_id) or inbox_rules.refuse(item_id, None)
+            _update(queries, "retry_item", item_id, {"at": at})
+            return _get_item(queries, item_id)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def item(self, item_id: int) -> Item:
         with self._database.reading() as queries:
-            item = _get_item(queries, item_id) if is_storable_int(item_id) else None
-        return item or inbox_rules.refuse(item_id, None)
+            return _get_item(queries, item_id)
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         last = after if after is not None and is_storable_int(after) else LAST_ID
         values = {"state": state, "after": last, "limit": limit}
         rows = self._read("newest_items_in" if state else "newest_items", values, items=ITEMS)
-        return list(map(inbox_rules.to_item, rows))
+        return list(map(to_item, rows))
 
     def settled_by(self, changeset_id: int) -> Item | None:
         rows = self._read("item_settled_by", {"changeset": changeset_id}, items=ITEMS)
-        return inbox_rules.to_item(rows[0]) if rows else None
+        return to_item(rows[0]) if rows else None
 
     def status(self) -> InboxStatus:
+        """Return every item counted once, the most common reasons by name, the others summed."""
         counts = self._read("inbox_status")
         states, reasons = ({name: n for kind, name, n in counts if kind == heading} for heading in ("state", "reason"))
-        return inbox_rules.make_status(states, reasons, next(name for kind, name, _ in counts if kind == "oldest"))
+        ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+        listed = dict(ordered[:_REASONS])
+        if others := sum(count for _, count in ordered[_REASONS:]):
+            listed["other"] = listed.get("other", 0) + others
+        return InboxStatus(
+            captured=sum(states.values()),
+            **{state: states.get(state, 0) for state in (*SETTLED, "parked")},
+            pending=sum(states.get(state, 0) for state in OPEN),
+            reasons=listed,
+            oldest=next(name for kind, name, _ in counts if kind == "oldest"),
+        )
 
     def forget(self, before: str) -> int:
         count = self._delete_before("forget_items", before, _BATCH)
@@ -147,15 +184,25 @@ class SqlInbox(SqlAdapter):
         return count
 
 
+def _with_time(exchange: Exchange, at: str) -> Exchange:
+    """Return the exchange with its time: its own, or `at` if it has none or one in the future."""
+    return exchange if exchange.at and exchange.at <= at else replace(exchange, at=at)
+
+
 def settle_item(queries: Queries, settlement: ItemResolution, *, at: str, changeset: int | None = None) -> None:
-    """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending."""
-    reason, result = inbox_rules.settled_item(settlement, changeset)
-    number = settlement.item
-    row = queries.one("as_read", {"id": number}) if settlement.read and is_storable_int(number) else None
-    if row:
-        inbox_rules.refuse_if_moved(settlement, inbox_rules.from_payload(row[0]), json.loads(row[1]))
-    values = {"state": settlement.state, "reason": reason, "result": as_json(result), "changeset": changeset, "at": at}
-    _update(queries, "settle_item", number, values)
+    """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending.
+
+    Conflict also if it has changed since it was read: words were purged, or another process worked on it.
+    """
+    number, basis, state = settlement.item, settlement.read, settlement.state
+    if state not in (*SETTLED, "pending"):
+        raise InvalidInput(f"A capture cannot end as {state!r}.", f"Give one of: {', '.join(SETTLED)}.")
+    result = dict(settlement.result) | ({} if changeset is None else {"changeset": changeset})
+    row = queries.one("as_read", {"id": number}) if basis and is_storable_int(number) else None
+    if row and basis and (from_payload(row[0]) != basis.exchange or json.loads(row[1]) != dict(basis.result)):
+        raise Conflict(f"Capture {number} has changed since it was read.", "It is retried automatically.")
+    values = {"reason": make_storable(settlement.reason), "result": make_storable(as_json(result)), "at": at}
+    _update(queries, "settle_item", number, {**values, "state": state, "changeset": changeset})
 
 
 def erase(queries: Queries, memory: Memory, viewer: Viewer | None) -> None:
@@ -167,25 +214,29 @@ def erase(queries: Queries, memory: Memory, viewer: Viewer | None) -> None:
     With a viewer, only items of this viewer are searched, and memories of the same owner.
     """
     former = queries.all("words_of", {"id": memory.id})
-    words = [memory.text, memory.context, *(text for row in former for text in row)]
-    fragments = inbox_rules.words_to_erase(words, memory.previous_text)
-    said, escaped = queries.listed(fragments), queries.listed(as_json(fragment)[1:-1] for fragment in fragments)
+    texts = {memory.text, memory.context, *(text for row in former for text in row)}
+    # A context equal to the text of the memory that it replaced belongs to that memory, and is kept.
+    words = [text for text in texts if text and text.strip() and text != memory.previous_text]
+    words.sort(key=lambda text: (-len(text), text))
+    said, escaped = queries.listed(words), queries.listed(as_json(word)[1:-1] for word in words)
     candidates = queries.all("settled_items_saying", {"id": memory.id, "said": said, "written": escaped})
-    settled = [row for row in candidates if row[3] or inbox_rules.contains_words(row[1], row[2], fragments)]
+    settled = [row for row in candidates if row[3] or inbox_rules.contains_words(row[1], row[2], words)]
     reasons = queries.all("reasons_saying", {"said": said})
     for name, rows in (("erase_settled_items", settled), ("erase_reasons", reasons)):
-        queries.run(name, {"ids": queries.listed(inbox_rules.ids_owned_by(rows, viewer))})
+        own = [row[0] for row in rows if viewer is None or inbox_rules.is_owned_by(from_payload(row[1]), viewer)]
+        queries.run(name, {"ids": queries.listed(own)})
     llm_calls.erase(queries)
-    if episodes.erase(queries, memory.id, fragments, viewer):
+    if episodes.erase(queries, memory.id, words, viewer):
         queries.tidy("tidy_passage_words")  # no word of it stays in the full-text segments
     for number, payload in queries.all("open_payloads"):
-        if viewer and not inbox_rules.is_owned_by(inbox_rules.from_payload(payload), viewer):
+        if viewer and not inbox_rules.is_owned_by(from_payload(payload), viewer):
             continue
-        if (rest := inbox_rules.cut_payload(payload, fragments)) != payload:
-            queries.run("set_payload", {"id": number, "payload": rest})
-    # Memories extracted from the same sentence lose their copy of it.
+        if (remainder := inbox_rules.cut_payload(payload, words)) != payload:
+            queries.run("set_payload", {"id": number, "payload": remainder})
+    # Memories extracted from the same sentence lose their copy of it; with a viewer, only those of the same owner.
+    owner = {"anybody": int(viewer is None), "user": memory.user, "agent": memory.agent}
     for name in ("erase_shared_context", "erase_shared_context_in_changes"):
-        queries.run(name, {"said": said, **inbox_rules.same_owner_filter(memory, viewer)})
+        queries.run(name, {"said": said, **owner})
 
 
 def deliver(queries: Queries, delivery: Delivery) -> list[Receipt]:
@@ -196,12 +247,18 @@ def deliver(queries: Queries, delivery: Delivery) -> list[Receipt]:
         return [_receive_row(queries, row) for row in delivery.rows]
     item_ids = [_find_received(queries, row) for row in delivery.rows]
     if None in item_ids:
-        raise inbox_rules.too_busy(delivery.most or 0)
+        raise _too_busy(delivery.most or 0)
     return [Receipt(item_id, False) for item_id in item_ids if item_id]
 
 
 def _is_full(queries: Queries, most: int | None) -> bool:
     return most is not None and bool(queries.value("is_full", {"most": most}))
+
+
+def _too_busy(most: int) -> TooBusy:
+    return TooBusy(
+        f"The inbox is full: {most:,} captures are pending.", "Try again in a moment; pending captures are kept."
+    )
 
 
 def _receive_row(queries: Queries, row: Values) -> Receipt:
@@ -229,38 +286,47 @@ def _amend_turn(queries: Queries, delivery: Delivery, exchange: Exchange) -> Rec
         queries.run("due_by", {"id": last, "due_at": row["due_at"]})
         return Receipt(last, False)
     if new.part:
-        payload = inbox_rules.to_payload(new.exchange, new.part.cut)
+        payload = to_payload(new.exchange, new.part.cut)
         values = {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"], "series": new.exchange.series}
         queries.run("amend_item", values)
         return Receipt(new.part.item.id, False)
     if _is_full(queries, delivery.most):
-        raise inbox_rules.too_busy(delivery.most or 0)
-    return _insert_item(queries, inbox_rules.to_row(new.exchange, "learn", row["received_at"], row["due_at"]))
+        raise _too_busy(delivery.most or 0)
+    return _insert_item(queries, to_row(new.exchange, "learn", row["received_at"], row["due_at"]))
 
 
 def _read_parts(queries: Queries, row: Values) -> Iterator[turn_merge.StoredMessage]:
     """Yield the items of the turn, in order; they cannot be settled or purged until the transaction ends."""
     turn, number = row["turn"], 0
     while part := queries.one("part_of_turn", {**row, "turn": turn}, items=ITEMS):
-        yield inbox_rules.to_part(part)
+        yield turn_merge.StoredMessage(to_item(part), purged_roles(part[PAYLOAD]))
         number += 1
         turn = f"{row['turn']}+{number}"
 
 
-def _update(
-    queries: Queries,
-    name: str,
-    item_id: int,
-    values: Mapping[str, Any],
-    refuse: Callable[[int, State | None], NoReturn] = inbox_rules.refuse,
-) -> None:
-    """Change an item; call `refuse` if its state does not allow it."""
-    if not is_storable_int(item_id):
-        refuse(item_id, None)
-    if not queries.count(name, {**values, "id": item_id}):
-        refuse(item_id, queries.value("item_state", {"id": item_id}))
+def _update(queries: Queries, name: str, item_id: int, values: Mapping[str, Any]) -> None:
+    """Change an item; raise the error that tells why its state does not allow it."""
+    if is_storable_int(item_id) and queries.count(name, {**values, "id": item_id}):
+        return
+    state = queries.value("item_state", {"id": item_id}) if is_storable_int(item_id) else None
+    if state is None:
+        raise _no_item(item_id)
+    if name == "retry_item" and state == "pending":
+        raise Conflict(f"Capture {item_id} is pending.", "It is processed automatically; no retry is needed.")
+    if name == "retry_item" and state in ("parked", "rejected"):
+        raise Conflict(f"Capture {item_id} cannot be retried.", "Its text was deleted. Capture the turn again.")
+    if state == "parked":
+        hint = f"`cofio inbox --retry {item_id}` tries again."
+        raise Conflict(f"Capture {item_id} is parked, since it failed.", hint)
+    raise Conflict(f"Capture {item_id} is already processed.", f"Its state is {state}.")
 
 
-def _get_item(queries: Queries, item_id: int) -> Item | None:
-    row = queries.one("get_item", {"id": item_id}, items=ITEMS)
-    return inbox_rules.to_item(row) if row else None
+def _get_item(queries: Queries, item_id: int) -> Item:
+    row = queries.one("get_item", {"id": item_id}, items=ITEMS) if is_storable_int(item_id) else None
+    if row is None:
+        raise _no_item(item_id)
+    return to_item(row)
+
+
+def _no_item(item_id: int) -> NotFound:
+    return NotFound(f"There is no capture {item_id}.", "`cofio inbox` lists the newest captures of this store.")
