@@ -71,7 +71,7 @@ def test_ten_thousand_dots_are_returned_quickly(tmp_path: Path) -> None:
     ("name", "index"),
     [
         ("arrived", "USING COVERING INDEX memories_by_day"),
-        ("injected", "USING COVERING INDEX injections_by_time"),
+        ("injection_counts", "USING COVERING INDEX injections_by_time"),
         ("done", "SEARCH s USING COVERING INDEX changesets_by_time"),
         ("pulse", "SEARCH inbox USING COVERING INDEX inbox_by_state"),
         ("askers", "USING COVERING INDEX retrievals_by_caller"),
