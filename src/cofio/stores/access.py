@@ -6,7 +6,7 @@ from cofio.models.domain_knowledge import Knowledge
 from cofio.models.exchange import Exchange
 from cofio.models.memory import Fact, Memory, Viewer, check_int
 from cofio.ports import Store
-from cofio.stores.journal import no_memory
+from cofio.stores.row_mapping import no_memory
 from cofio.stores.scoped import ScopedStore, refuse
 
 

@@ -48,9 +48,8 @@ from cofio.models.memory import (
 )
 from cofio.models.merge import absorb
 from cofio.stores.domain_knowledge import SqlKnowledgeRows
-from cofio.stores.journal import JournalEntry, RowJournalEntry, no_memory, no_row
 from cofio.stores.memory_rows import SqlRowStorage
-from cofio.stores.row_mapping import journal_state
+from cofio.stores.row_mapping import JournalEntry, RowJournalEntry, journal_state, no_memory, no_row
 
 _FACT_FIELDS = tuple(f.name for f in fields(Fact))
 

@@ -43,9 +43,8 @@ from cofio.models.memory import (
     to_utc_iso,
 )
 from cofio.stores.filters import Dialect, visible_to
-from cofio.stores.journal import RowJournalEntry, no_row, read_row, to_row_entry
 from cofio.stores.query_runner import NO_VALUES, Queries, SqlAdapter
-from cofio.stores.row_mapping import as_json, is_storable_int
+from cofio.stores.row_mapping import RowJournalEntry, as_json, is_storable_int, no_row, read_row, to_row_entry
 
 _LONG = 200  # bytes of a folded text; the compared columns hold a digest of a longer one
 

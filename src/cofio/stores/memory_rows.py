@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from functools import cache
 from typing import Any
 
 from cofio.models.memory import Fact, Memory, Occurrence, Viewer
 from cofio.stores.filters import Dialect
 from cofio.stores.inbox import erase
-from cofio.stores.journal import Counters, JournalEntry, counters_json, to_entry
 from cofio.stores.query_runner import Queries
 from cofio.stores.row_mapping import (
     COLUMNS,
     COUNTED,
     LISTED,
     PLACED,
+    Counters,
+    JournalEntry,
+    as_json,
     is_storable_int,
-    occurrence_json,
-    to_json,
+    journal_state,
+    to_entry,
     to_memory,
     to_row,
 )
@@ -96,16 +99,17 @@ class SqlRowStorage:
         return memory_id
 
     def record(self, entry: JournalEntry) -> int:
+        counters = entry.counters
         values = {
             "changeset": entry.changeset,
             "memory_id": entry.memory_id,
             "action": entry.action,
             "reason": entry.reason,
-            "before": to_json(entry.before) if entry.before else None,
+            "before": as_json(journal_state(entry.before)) if entry.before else None,
             "vector": entry.vector,
-            "occurrence": occurrence_json(entry.occurrence) if entry.occurrence else None,
+            "occurrence": as_json(astuple(entry.occurrence)) if entry.occurrence else None,
             "erased": int(entry.erased),
-            "beside": counters_json(entry.counters) if entry.counters else None,
+            "beside": as_json([*counters[:2], list(map(astuple, counters.sightings))]) if counters else None,
         }
         return int(self._queries.value("record", values))
 

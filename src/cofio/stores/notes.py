@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from cofio.models.markdown_notes import FiledPart, FileState
 from cofio.stores.query_runner import SqlAdapter
@@ -18,36 +17,29 @@ class SqlNotes(SqlAdapter):
         return [row[0] for row in self._read("note_folders")]
 
     def files(self, folder: str) -> dict[str, FileState]:
-        return {row[0]: to_filed(row) for row in self._read("noted_files", {"folder": folder})}
+        files = {}
+        for path, digest, size, modified, at, parts in self._read("noted_files", {"folder": folder}):
+            filed = tuple(map(FiledPart._make, json.loads(parts)))
+            files[path] = FileState(path=path, hash=digest, size=size, modified=modified, at=at, parts=filed)
+        return files
 
     def put(self, folder: str, files: Sequence[FileState]) -> None:
-        ordered = sorted(files, key=lambda file: file.path)  # always in this order, to avoid deadlocks
+        at = self._clock()
+        rows = [
+            {
+                "folder": folder,
+                "path": file.path,
+                "hash": file.hash,
+                "size": file.size,
+                "modified": file.modified,
+                "at": file.at or at,
+                "parts": as_json([list(part) for part in file.parts]),
+            }
+            for file in sorted(files, key=lambda file: file.path)  # always in this order, to avoid deadlocks
+        ]
         with self._database.writing() as queries:
-            queries.many("put_file", to_rows(folder, ordered, self._clock()))
+            queries.many("put_file", rows)
 
     def drop(self, folder: str, paths: Sequence[str]) -> None:
         with self._database.writing() as queries:
             queries.many("drop_file", [{"folder": folder, "path": path} for path in sorted(paths)])
-
-
-def to_rows(folder: str, files: Sequence[FileState], at: str) -> list[dict[str, Any]]:
-    """Return these files as values of columns."""
-    return [
-        {
-            "folder": folder,
-            "path": file.path,
-            "hash": file.hash,
-            "size": file.size,
-            "modified": file.modified,
-            "at": file.at or at,
-            "parts": as_json([list(part) for part in file.parts]),
-        }
-        for file in files
-    ]
-
-
-def to_filed(row: Sequence[Any]) -> FileState:
-    """Return the file of a row."""
-    path, digest, size, modified, at, parts = row
-    filed_parts = tuple(map(FiledPart._make, json.loads(parts)))
-    return FileState(path=path, hash=digest, size=size, modified=modified, at=at, parts=filed_parts)

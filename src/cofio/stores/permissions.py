@@ -49,7 +49,7 @@ from cofio.models.memory import (
     merge_scope,
 )
 from cofio.ports import Store
-from cofio.stores.journal import no_changeset, no_memory, no_row
+from cofio.stores.row_mapping import no_changeset, no_memory, no_row
 
 ADMIN_KEY = "use an admin key"
 _OWNER = ("user", "agent", "team")  # the owner fields

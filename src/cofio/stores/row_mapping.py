@@ -1,16 +1,17 @@
-"""Conversion of memories to rows of a table and to the journal's JSON. Shared by every SQL store."""
+"""Rows of memories and of the journal, in both directions, and errors for rows that do not exist."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cofio.errors import InvalidInput
-from cofio.models.memory import Anchor, Memory, Occurrence
+from cofio.errors import InvalidInput, NotFound
+from cofio.models.domain_knowledge import Knowledge, KnowledgeAction, KnowledgeChange, Table, row_from_dict
+from cofio.models.memory import Action, Anchor, Change, Changeset, Memory, Occurrence
 from cofio.ports import Vector
 from cofio.text.tokens import fingerprint
 
@@ -55,20 +56,9 @@ def journal_state(memory: Memory) -> dict[str, Any]:
     return {name: value for name, value in memory.as_dict().items() if name not in (*COUNTED, "timestamp")}
 
 
-def to_json(memory: Memory) -> str:
-    return as_json(journal_state(memory))
-
-
-def from_json(text: str) -> Memory:
+def to_state(text: str) -> Memory:
+    """Return the memory that the journal has as JSON."""
     return Memory.from_dict(json.loads(text))
-
-
-def occurrence_json(occurrence: Occurrence) -> str:
-    return as_json([occurrence.agent, occurrence.session, occurrence.at])
-
-
-def occurrence_from(text: str) -> Occurrence:
-    return Occurrence(*json.loads(text))
 
 
 def as_json(value: Any) -> str:
@@ -104,3 +94,121 @@ def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:
             f"Vectors with {' and '.join(map(str, sorted(lengths)))} dimensions cannot be mixed in a store.",
             "Use the embedder of the existing vectors, or run `cofio reembed`.",
         )
+
+
+# ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Counters(NamedTuple):
+    """Data of a memory beside its content: retrieval counts, and sightings after the first."""
+
+    retrieval_count: int = 0
+    last_retrieved_at: str | None = None
+    sightings: tuple[Occurrence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """Journal entry: a memory before a change."""
+
+    id: int = 0
+    changeset: int
+    memory_id: int
+    action: Action
+    reason: str = ""
+    before: Memory | None = None
+    vector: bytes | None = None  # the vector that the change replaced or removed
+    occurrence: Occurrence | None = None
+    erased: bool = False
+    counters: Counters | None = None  # stored with a memory that the change removed
+
+    @property
+    def label(self) -> str:
+        return f"Memory {self.memory_id}"
+
+    def to_change(self, after: Memory | None, at: str, by: str, why: str) -> Change:
+        """Return the entry as a Change, given the state after it."""
+        names = ("id", "changeset", "action", "memory_id", "before", "reason")
+        return Change(**{name: getattr(self, name) for name in names}, after=after, at=at, by=by, why=why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowJournalEntry:
+    """Journal entry: a row of domain knowledge before a change."""
+
+    id: int = 0
+    changeset: int
+    table: Table
+    key: str
+    action: KnowledgeAction
+    reason: str = ""
+    before: Knowledge | None = None
+    erased: bool = False
+
+    @property
+    def label(self) -> str:
+        return "This row" if self.action == "purge" else f"{self.table}/{self.key}"
+
+    def to_change(self, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
+        """Return the entry as a KnowledgeChange, given the state after it."""
+        names = ("id", "changeset", "action", "table", "key", "before", "reason")
+        return KnowledgeChange(**{name: getattr(self, name) for name in names}, after=after, at=at, by=by, why=why)
+
+
+def to_entry(row: Sequence[Any]) -> JournalEntry:
+    """Return the journal entry of a row of changes."""
+    number, changeset, memory_id, action, reason, before, vector, occurrence, erased, counters = row
+    return JournalEntry(
+        id=number,
+        changeset=changeset,
+        memory_id=memory_id,
+        action=action,
+        reason=reason,
+        before=to_state(before) if before else None,
+        vector=vector,
+        occurrence=Occurrence(*json.loads(occurrence)) if occurrence else None,
+        erased=bool(erased),
+        counters=_read_counters(counters) if counters else None,
+    )
+
+
+def to_changeset(row: Sequence[Any]) -> Changeset:
+    """Return the changeset of a row, without its changes."""
+    return Changeset(**dict(zip(("id", "at", "by", "why", "undoes", "undone_by", "part_of"), row, strict=True)))
+
+
+def _read_counters(text: str) -> Counters:
+    count, last, sightings = json.loads(text)
+    return Counters(count, last, tuple(Occurrence(*sighting) for sighting in sightings))
+
+
+def to_row_entry(row: Sequence[Any]) -> RowJournalEntry:
+    """Return the journal entry of a row."""
+    change_id, changeset, table, key, action, reason, before, erased = row
+    return RowJournalEntry(
+        id=change_id,
+        changeset=changeset,
+        table=table,
+        key=key,
+        action=action,
+        reason=reason,
+        before=read_row(table, before),
+        erased=bool(erased),
+    )
+
+
+def read_row(table: Table, text: str | None) -> Knowledge | None:
+    """Return the row that the journal has as JSON."""
+    return row_from_dict(table, json.loads(text)) if text else None
+
+
+def no_memory(memory_id: int) -> NotFound:
+    return NotFound(f"There is no memory {memory_id}.", "It may have been purged; `cofio list` lists the memories.")
+
+
+def no_row(table: str, key: str) -> NotFound:
+    return NotFound(f"There is no {table}/{key}.", f"`cofio knowledge list {table}` lists the rows.")
+
+
+def no_changeset(changeset_id: int) -> NotFound:
+    return NotFound(f"There is no changeset {changeset_id}.", "`cofio history` lists the newest changesets.")

@@ -56,8 +56,8 @@ from cofio.ports import (
     UsageQueries,
     Vector,
 )
-from cofio.stores.journal import no_changeset, no_row
 from cofio.stores.permissions import ADMIN_KEY, ReadPolicy, WritePolicy
+from cofio.stores.row_mapping import no_changeset, no_row
 
 _PAGE = 500  # rows checked per query
 Params = ParamSpec("Params")

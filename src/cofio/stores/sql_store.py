@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import starmap
 from typing import Any
 
@@ -34,15 +34,13 @@ from cofio.stores.domain_knowledge import (
     of_changeset,
 )
 from cofio.stores.inbox import settle_item
-from cofio.stores.journal import no_changeset, to_changeset, to_entry
 from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.maintenance_runs import SqlRuns
 from cofio.stores.memory_rows import SqlRowStorage
 from cofio.stores.notes import SqlNotes
 from cofio.stores.query_runner import BRIEFLY, LAST_ID, Database, Queries, SearchIndex, SqlAdapter
-from cofio.stores.row_mapping import LISTED, from_json, is_storable_int, to_memory
-from cofio.stores.token_embeddings import SqlTokenEmbeddings
-from cofio.stores.usage_statistics import SqlUsageQueries
+from cofio.stores.row_mapping import LISTED, is_storable_int, no_changeset, to_changeset, to_entry, to_memory, to_state
+from cofio.stores.statistics import SqlUsageQueries
 from cofio.text.tokens import fingerprint
 
 _GROUPS = ("category", "kind", "source", "visibility")
@@ -127,8 +125,7 @@ class SqlStore(SqlAdapter):
         return [memory_by_id[memory_id] for memory_id in ids if memory_id in memory_by_id]
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
-        rows = self._read_ids("said", ids)
-        return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in rows}
+        return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in self._read_ids("said", ids)}
 
     def has_speakers(self) -> bool:
         return bool(self._read("any_speaker")[0][0])
@@ -181,7 +178,8 @@ class SqlStore(SqlAdapter):
             if row is None:
                 raise no_changeset(changeset_id)
             rows = of_changeset(queries, changeset_id)
-            return to_changeset(row, _read_changes(queries, "changes_of_changeset", changeset_id), rows)
+            changes = _read_changes(queries, "changes_of_changeset", changeset_id)
+            return replace(to_changeset(row), changes=tuple(changes), knowledge=rows)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         with self._database.reading() as queries:
@@ -190,7 +188,7 @@ class SqlStore(SqlAdapter):
                 rows = queries.within(within, "newest_changesets_within", {"limit": limit}, known=known)
             else:
                 rows = queries.all("newest_changesets", {"limit": limit})
-        return [to_changeset(row, []) for row in rows]
+        return list(map(to_changeset, rows))
 
     # ── derived data ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -278,6 +276,42 @@ def _read_changes(queries: Queries, name: str, key: int) -> list[Change]:
     changes = []
     for entry, (*_, at, by, why) in zip(entries, rows, strict=True):
         before = later.get(entry.id)
-        after = memory_by_id.get(entry.memory_id) if entry.id not in later else from_json(before) if before else None
+        after = memory_by_id.get(entry.memory_id) if entry.id not in later else to_state(before) if before else None
         changes.append(entry.to_change(after, at, by, why))
     return changes
+
+
+class SqlTokenEmbeddings(SqlAdapter):
+    """Token embeddings of memories for re-ranking."""
+
+    def set_signature(self, signature: str) -> None:
+        with self._database.reading() as queries:
+            if queries.value("reader") == signature:
+                return
+        with self._database.writing(alone=True) as queries:
+            if queries.value("reader") == signature:
+                return  # another process was faster, and may have stored some already
+            queries.run("drop_readings")
+            queries.run("unread_all")
+            queries.run("set_meta", {"name": "reader", "value": signature})
+
+    def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
+        return dict(self._read_ids("readings", ids, {"by": by}))
+
+    def unread(self, limit: int) -> list[Memory]:
+        return list(map(to_memory, self._read("unread", {"limit": limit}, columns=LISTED)))
+
+    def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
+        # Alone: otherwise a memory that is being changed would be marked as read, with the reading of its old text.
+        with self._database.writing(BRIEFLY, alone=True) as queries:  # deferrable: writers of facts go first
+            if queries.value("reader") != by:
+                return False
+            names = ("id", "text", "speaker", "context")  # as they were read: the memory may have changed since
+            rows = [{**{name: getattr(memory, name) for name in names}, "words": words} for memory, words in readings]
+            queries.many("put_reading", rows)
+            queries.many("mark_read", [{"id": memory.id} for memory, _ in readings])
+            return True
+
+    def counts(self) -> tuple[int, int]:
+        read, unread = self._read("count_readings")[0]
+        return read, unread

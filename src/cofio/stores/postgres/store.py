@@ -20,7 +20,6 @@ from cofio.models.episodes import ExportedEpisode
 from cofio.models.exchange import Item, Receipt
 from cofio.models.memory import Candidate, Changeset, Memory, Scope
 from cofio.ports import Clock, Vector
-from cofio.stores.dashboard import NO_DOTS, SqlDashboardQueries, live_scope, to_dots
 from cofio.stores.episodes import SqlEpisodes, adopt_rows
 from cofio.stores.filters import POSTGRES, condition
 from cofio.stores.inbox import Delivery, SqlInbox, deliver
@@ -41,6 +40,7 @@ from cofio.stores.query_runner import BRIEFLY, Queries, Row
 from cofio.stores.row_mapping import as_json, check_vectors, storable_ids
 from cofio.stores.snapshot_export import SqlSnapshots
 from cofio.stores.sql_store import SqlStore
+from cofio.stores.statistics import NO_DOTS, SqlDashboardQueries, live_scope, to_dots
 
 CLAIMED = 600.0  # seconds until a claim expires: a model reads four batches in less
 _CLAIMED_AT_ONCE = 4  # items, each with its session's batch, that one process claims: it leaves some to the others

@@ -19,7 +19,6 @@ from cofio.models.episodes import ExportedEpisode
 from cofio.models.exchange import Item, Receipt
 from cofio.models.memory import Candidate, Changeset, Scope
 from cofio.ports import Clock, Vector
-from cofio.stores.dashboard import NO_DOTS, SqlDashboardQueries, live_scope, to_dots
 from cofio.stores.episodes import SqlEpisodes, adopt_rows
 from cofio.stores.filters import condition
 from cofio.stores.inbox import Delivery, SqlInbox, deliver
@@ -32,6 +31,7 @@ from cofio.stores.sqlite.connection import StoreFile
 from cofio.stores.sqlite.group_commit import GroupCommit
 from cofio.stores.sqlite.ranking import Ranking
 from cofio.stores.sqlite.vector_index import VectorIndex
+from cofio.stores.statistics import NO_DOTS, SqlDashboardQueries, live_scope, to_dots
 
 _FLOAT = 4  # bytes of a number in a vector
 _log = logging.getLogger(__name__)
