@@ -193,7 +193,7 @@ class SqlKnowledgeTables(SqlAdapter):
     """Tables of domain knowledge of an SQL store."""
 
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             row_by_id = {row.id: row for row in _get_by_id(queries, table, keys, viewer)}
         return [row_by_id[key] for key in keys if key in row_by_id]
 
@@ -209,7 +209,7 @@ class SqlKnowledgeTables(SqlAdapter):
     ) -> list[Knowledge]:
         conditions = column_conditions(table, where)
         least, limit = check_fraction(least, "least"), None if limit is None else check_int(limit, "limit", least=0)
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             parts = [visible_to(viewer, queries.dialect, "place"), _filter_columns(queries, conditions)]
             if least and table in CLAIMS:
                 parts.append((f"confidence >= {queries.dialect.value.format('least')}", {"least": least}))
@@ -238,14 +238,14 @@ class SqlKnowledgeTables(SqlAdapter):
         if not sought:
             return []
         keys: dict[Table, list[str]] = {}
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             for table, key in queries.all("known_by_word", {"words": queries.listed(sought)}):  # usually none
                 keys.setdefault(table, []).append(key)
             rows = [row for table, ids in keys.items() for row in _get_by_id(queries, table, ids, viewer)]
         return sort_by_confidence(rows)
 
     def stated_by(self, memories: Sequence[int]) -> list[Knowledge]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             values = {"ids": queries.ids(memories)}
             return [
                 to_knowledge(table, row)
@@ -255,14 +255,14 @@ class SqlKnowledgeTables(SqlAdapter):
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
         check_table(table)
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             changes = history(queries, table, key) if is_storable(key) else []
         if not changes:
             raise no_row(table, key)
         return changes
 
     def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             where, values = visible_to(viewer, queries.dialect, "place")
             return {table: queries.all("count_known", values, table=table, where=where)[0][0] for table in TABLES}
 

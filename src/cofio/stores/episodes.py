@@ -94,11 +94,9 @@ class SqlEpisodes(SqlAdapter):
         number: int | None = queries.value("episode_by_turn", {**row, "base": base_turn(episode.turn)})
         return number if number is not None else _insert_episode(queries, row)
 
-    def _insert(
-        self, queries: Queries, episode: int, capture: int | None, texts: Sequence[str], after: int = 0
-    ) -> list[int]:
+    def _insert(self, queries: Queries, episode: int, capture: int | None, texts: Sequence[str]) -> list[int]:
         numbers = []
-        for place, passage in enumerate(texts, after):
+        for place, passage in enumerate(texts):
             text = inbox_rules.make_storable(passage)
             row = {"episode": episode, "capture": capture, "place": place, "size": len(text.encode()), "text": text}
             numbers.append(int(queries.all("insert_passage", {**row, **self._searchable(text)})[0][0]))
@@ -111,7 +109,7 @@ class SqlEpisodes(SqlAdapter):
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, ids: Sequence[int]) -> list[Episode]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             episode_by_id = {episode.id: episode for episode in _read_episodes(queries, ids)}
         return [episode_by_id[number] for number in ids if number in episode_by_id]
 
@@ -150,12 +148,9 @@ class SqlEpisodes(SqlAdapter):
     ) -> list[AgentSession]:
         params = {"first": prefix, "last": prefix + _LAST, "since": since, "client": client, "limit": limit}
         params |= {"anywhere": int(project is None), "project": project or "", "folder": folder_of(project)}
-        params |= {
-            "own": int(own is not None),
-            "own_user": own.user if own else "",
-            "own_agent": own.agent if own else "",
-        }
-        with self._database.reading() as queries:
+        owner = (own.user, own.agent) if own else ("", "")
+        params |= {"own": int(own is not None), "own_user": owner[0], "own_agent": owner[1]}
+        with self._reading() as queries:
             waiting = [
                 episode
                 for episode in self._read_waiting(queries, viewer)
@@ -176,7 +171,7 @@ class SqlEpisodes(SqlAdapter):
     def turns(
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
     ) -> list[Episode]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             where, values = visible_to(viewer, queries.dialect)
             params = {**self._bind_session(queries, session), "summaries": int(summaries), "limit": limit}
             numbers = queries.column("session_episodes", {**params, **values}, where=where)
@@ -195,13 +190,19 @@ class SqlEpisodes(SqlAdapter):
         return [episode for episode in episodes if viewer is None or viewer.sees(episode)]
 
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             rows = queries.all("session_changesets", self._bind_session(queries, session))
-        numbers = [number for number, *teller in rows if _belongs_to_session(session, *teller)]
+        numbers = []
+        for number, user, agent, payload in rows:
+            if user is None:  # no episode: the owner is that of the capture, if its words are left
+                exchange = inbox_rules.from_payload(payload)
+                user, agent = (exchange.user, exchange.agent) if exchange else (session.user, session.agent)
+            if (user, agent) == (session.user, session.agent):
+                numbers.append(number)
         return sorted(set(numbers[:limit]))
 
     def injected(self, session: AgentSession) -> list[int]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             return queries.column("session_given", self._bind_session(queries, session, shared=False))
 
     def _bind_session(self, queries: Queries, session: AgentSession, *, shared: bool = True) -> dict[str, Any]:
@@ -233,7 +234,7 @@ class SqlEpisodes(SqlAdapter):
         return count
 
     def forget(self, before: str, most_bytes: int) -> int:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             limits = {"before": to_utc_iso(before), "most": most_bytes, "vector": self._vector_size(queries)}
             old = queries.column("old_episodes", limits)
         for start in range(0, len(old), _AT_ONCE):  # in small transactions, so that others can write in between
@@ -253,9 +254,8 @@ def erase(queries: Queries, memory_id: int, texts: Sequence[str], viewer: Viewer
     """
     numbers = queries.column("episodes_saying", {"id": memory_id, "said": queries.listed(texts)})
     if viewer is not None:
-        numbers = [
-            episode.id for episode in _read_episodes(queries, numbers) if inbox_rules.is_owned_by(episode, viewer)
-        ]
+        episodes = _read_episodes(queries, numbers)
+        numbers = [episode.id for episode in episodes if inbox_rules.is_owned_by(episode, viewer)]
     if numbers:
         queries.run("remove_episodes", {"ids": queries.listed(numbers)})
     return len(numbers)
@@ -324,11 +324,3 @@ def _to_session(row: Sequence[Any]) -> AgentSession:
         turns=turns,
         summaries=summaries,
     )
-
-
-def _belongs_to_session(session: AgentSession, user: str | None, agent: str, payload: str) -> bool:
-    """Return whether a capture belongs to the session's owner, by its episode or else by its words, if any are left."""
-    if user is None:
-        exchange = inbox_rules.from_payload(payload)
-        return exchange is None or (exchange.user, exchange.agent) == (session.user, session.agent)
-    return (user, agent) == (session.user, session.agent)

@@ -148,7 +148,7 @@ class SqlInbox(SqlAdapter):
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def item(self, item_id: int) -> Item:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             return _get_item(queries, item_id)
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:

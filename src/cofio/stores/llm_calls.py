@@ -67,7 +67,7 @@ class SqlLLMCalls(SqlAdapter):
             return len(queries.all("interrupt_llm_calls", {"before": to_utc_iso(before)}))
 
     def spent(self) -> LLMSpending:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             return _read_spending(queries, self._clock())
 
     def sums(self, since: str) -> list[DaySum]:

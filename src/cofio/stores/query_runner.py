@@ -124,19 +124,22 @@ class SqlAdapter:
         self._database = database
         self._clock = clock
 
+    def _reading(self) -> AbstractContextManager[Queries]:
+        return self._database.reading()
+
     def _read(self, name: str, values: Values = NO_VALUES, **parts: str) -> list[Row]:
         """Return all rows of one query."""
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             return queries.all(name, values, **parts)
 
     def _read_ids(self, name: str, ids: Iterable[int], values: Values = NO_VALUES, **parts: str) -> list[Row]:
         """Return all rows of a query about these ids; ids that a column cannot hold are skipped."""
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             return queries.all(name, {**values, "ids": queries.ids(ids)}, **parts)
 
     def _read_within(self, scope: Scope, name: str, values: Values = NO_VALUES, **parts: str) -> list[Row]:
         """Return all rows of a query about the memories of a scope."""
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             return queries.within(scope, name, values, **parts)
 
     def _write(self, name: str, values: Values) -> int:

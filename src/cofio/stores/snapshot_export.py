@@ -6,7 +6,7 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 
@@ -15,35 +15,41 @@ from cofio.models.domain_knowledge import Knowledge, Table
 from cofio.models.episodes import ExportedEpisode
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import Occurrence
-from cofio.ports import Snapshots, Vector
+from cofio.ports import Clock, Snapshots, Vector
 from cofio.stores.domain_knowledge import list_rows_by_id
 from cofio.stores.episodes import export_episodes
-from cofio.stores.query_runner import Database, Queries
+from cofio.stores.query_runner import Database, Queries, Row, SqlAdapter
 from cofio.stores.row_mapping import LISTED, as_json, is_storable_int, to_memory
 
 
-class SqlSnapshots:
+class SqlSnapshots(SqlAdapter):
     """Snapshots of an SQL store. `take_ids` reserves ids inside a transaction and returns the last one below them."""
 
     def __init__(
-        self, database: Database, take_ids: Callable[[Queries, int], int], snapshot: Queries | None = None
+        self,
+        database: Database,
+        clock: Clock,
+        take_ids: Callable[[Queries, int], int],
+        snapshot: Queries | None = None,
     ) -> None:
-        self._database = database
+        super().__init__(database, clock)
         self._take_ids = take_ids
         self._snapshot = snapshot  # set inside `snapshot`
+
+    def _reading(self) -> AbstractContextManager[Queries]:
+        return nullcontext(self._snapshot) if self._snapshot else super()._reading()
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshots]:
         """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
         with self._database.snapshot() as queries:
             queries.one("carried_counts")  # the snapshot is taken at the first read
-            yield SqlSnapshots(self._database, self._take_ids, queries)
+            yield SqlSnapshots(self._database, self._clock, self._take_ids, queries)
 
     def identity(self) -> str:
         name = {"name": "identity"}
-        with self._reading() as queries:
-            if identity := queries.value("get_meta", name):
-                return str(identity)
+        if rows := self._read("get_meta", name):
+            return str(rows[0][0])
         with self._database.writing() as queries:
             queries.run("make_identity", {"value": str(uuid.uuid4())})  # unless another process was faster
             return str(queries.value("get_meta", name))
@@ -57,19 +63,17 @@ class SqlSnapshots:
 
     def reserve(self, count: int) -> int:
         if not count:
-            with self._reading() as queries:
-                return int(queries.value("last_given"))
+            return int(self._read("last_given")[0][0])
         with self._database.writing(alone=True) as queries:
             return self._take_ids(queries, count)
 
     def room(self, name: str, last: int) -> list[tuple[int, int]]:
         key = {"name": f"room:{name}"}
-        with self._reading() as queries:
-            ranges = _read_ranges(queries.value("get_meta", key))
+        ranges = _read_ranges(self._read("get_meta", key))
         if last <= (ranges[-1][0] if ranges else 0):
             return ranges
         with self._database.writing(alone=True) as queries:
-            ranges = _read_ranges(queries.value("get_meta", key))
+            ranges = _read_ranges(queries.all("get_meta", key))
             below = ranges[-1][0] if ranges else 0
             if last > below:
                 ranges.append((last, self._take_ids(queries, last - below) - below))
@@ -95,8 +99,7 @@ class SqlSnapshots:
         ]
 
     def counts(self) -> tuple[int, int]:
-        with self._reading() as queries:
-            number, last = queries.all("carried_counts")[0]
+        number, last = self._read("carried_counts")[0]
         return number, last
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
@@ -108,28 +111,19 @@ class SqlSnapshots:
             return export_episodes(queries, after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
-        with self._reading() as queries:
-            return queries.column("parts", {"id": changeset_id}) if is_storable_int(changeset_id) else []
-
-    @contextmanager
-    def _reading(self) -> Iterator[Queries]:
-        if self._snapshot is not None:
-            yield self._snapshot
-            return
-        with self._database.reading() as queries:
-            yield queries
+        rows = self._read("parts", {"id": changeset_id}) if is_storable_int(changeset_id) else []
+        return [row[0] for row in rows]
 
 
 def as_vector(blob: bytes) -> Vector:
     """Return the vector. Raise InvalidInput unless it has finite float32 numbers and unit length."""
     row = np.frombuffer(blob, dtype="<f4") if blob and len(blob) % 4 == 0 else np.zeros(0, dtype="<f4")
     if not np.isfinite(row).all() or not row.any() or abs(float(np.linalg.norm(row)) - 1.0) > 1e-2:
-        raise InvalidInput(
-            "The vector is damaged: not finite, or not of unit length.", "Leave it out; it is computed again."
-        )
+        hint = "Leave it out; it is computed again."
+        raise InvalidInput("The vector is damaged: not finite, or not of unit length.", hint)
     return row
 
 
-def _read_ranges(text: str | None) -> list[tuple[int, int]]:
+def _read_ranges(rows: Sequence[Row]) -> list[tuple[int, int]]:
     """Return the id ranges reserved for another store, as stored."""
-    return [(last, offset) for last, offset in json.loads(text)] if text else []
+    return [(last, offset) for last, offset in json.loads(rows[0][0])] if rows else []

@@ -132,7 +132,7 @@ class SqlStore(SqlAdapter):
 
     def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
         values = {"after": LAST_ID if after is None else after, "limit": limit, "skip": skip}
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             rows = queries.within(scope, "page", values, columns=LISTED)
             return list(map(to_memory, rows)), int(queries.within(scope, "count")[0][0])
 
@@ -163,7 +163,7 @@ class SqlStore(SqlAdapter):
     # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def history(self, memory_id: int) -> list[Change]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             changes = _read_changes(queries, "changes_of_lineage", memory_id)
         if not changes:
             raise NotFound(f"There is no memory {memory_id}.", "`cofio list` lists the memories.")
@@ -173,7 +173,7 @@ class SqlStore(SqlAdapter):
         return list(starmap(Occurrence, self._read("sightings", {"id": memory_id})))
 
     def changeset(self, changeset_id: int) -> Changeset:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             row = queries.one("get_changeset", {"id": changeset_id}) if is_storable_int(changeset_id) else None
             if row is None:
                 raise no_changeset(changeset_id)
@@ -182,7 +182,7 @@ class SqlStore(SqlAdapter):
             return replace(to_changeset(row), changes=tuple(changes), knowledge=rows)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             if within:
                 known = changed_within(within, queries.dialect)
                 rows = queries.within(within, "newest_changesets_within", {"limit": limit}, known=known)
@@ -231,7 +231,7 @@ class SqlStore(SqlAdapter):
         return self._write("forget_injected_before", {"before": to_utc_iso(before)})
 
     def stats(self) -> dict[str, Any]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             live, total, vectors, changesets, retrievals, pending = queries.all("stats")[0]
             signature, size = self._read_signature(queries), self._size(queries)
             groups: dict[str, dict[str, int]] = {
@@ -285,7 +285,7 @@ class SqlTokenEmbeddings(SqlAdapter):
     """Token embeddings of memories for re-ranking."""
 
     def set_signature(self, signature: str) -> None:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             if queries.value("reader") == signature:
                 return
         with self._database.writing(alone=True) as queries:

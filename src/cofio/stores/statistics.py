@@ -48,7 +48,7 @@ class SqlDashboardQueries(SqlAdapter):
 
     def agents(self, limit: int) -> list[Agent]:
         """Return agents that stored memories and callers of recall, latest first."""
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             keepers, askers = queries.all("keepers"), queries.all("askers")
         agents = {name: Agent(name, count, last, 0, None) for name, count, last in keepers if name}
         for caller, count, last in askers:
@@ -83,7 +83,7 @@ class SqlUsageQueries(SqlAdapter):
 
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
         usage, order = _VIEWS[view]
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             used = usage.format(before=queries.dialect.value.format("before"))
             values = {"limit": limit, "before": to_utc_iso(before)}
             rows = queries.within(scope, "view_of_use", values, columns=LISTED, used=used, order=order)

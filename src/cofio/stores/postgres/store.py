@@ -74,7 +74,7 @@ class PostgresStore(SqlStore):
         self._ranking = TenantRanking(self._server, self._refuse_another_embedder)
         super().__init__(self._server, clock)
         self.inbox = PostgresInbox(self._server, clock)
-        self.snapshots = SqlSnapshots(self._server, _take_ids)
+        self.snapshots = SqlSnapshots(self._server, clock, _take_ids)
         self.dashboard = PostgresDashboardQueries(self._server, clock)
         self.episodes = PostgresEpisodes(self._server, clock, self._bind_vectors, self._refuse_another_embedder)
 
@@ -204,7 +204,7 @@ class PostgresInbox(SqlInbox):
         return self._readable(lambda: self._claim(min(limit, _CLAIMED_AT_ONCE), together))
 
     def _claim(self, limit: int, together: int) -> list[Row]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             if not queries.value("any_due", {"at": self._clock()}):
                 return []  # by far the most frequent case
         with self._database.writing() as queries:

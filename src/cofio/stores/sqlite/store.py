@@ -48,7 +48,7 @@ class SqliteStore(SqlStore):
         self._ranking = Ranking(self._file, MEMORIES, self._refuse_another_embedder)
         super().__init__(self._file, clock)
         self.inbox = SqliteInbox(self._file, clock)
-        self.snapshots = SqlSnapshots(self._file, _take_ids)
+        self.snapshots = SqlSnapshots(self._file, clock, _take_ids)
         self.episodes = SqliteEpisodes(self._file, clock, self._refuse_another_embedder, self._wipe)
         self.dashboard = SqliteDashboardQueries(self._file, clock, lambda: self._ranking.held().vectors)
         self._unwiped = False  # the write-ahead log may still hold purged words
@@ -165,7 +165,7 @@ class SqliteInbox(SqlInbox):
         return self._commit(delivery)
 
     def _due(self, limit: int) -> list[Row]:
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             if not queries.value("any_pending"):
                 return []  # by far the most frequent case
         return super()._due(limit)
@@ -226,7 +226,7 @@ class SqliteDashboardQueries(SqlDashboardQueries):
         if vectors is None:
             return NO_DOTS
         where, values = condition(live_scope(scope))
-        with self._database.reading() as queries:
+        with self._reading() as queries:
             ids_of = queries.column("ids_of", values, where=where) if live_scope(scope).narrows else None
             candidates = vectors.live(None if ids_of is None else np.array(ids_of, np.int64))
             params = {**values, "characters": characters, "ids": queries.listed(candidates[:most].tolist())}
