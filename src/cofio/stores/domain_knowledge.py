@@ -8,10 +8,10 @@ The SQL stores differ in how they run a named query (`Queries`), the rest is sha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, NoReturn, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from cofio.errors import InvalidInput
 from cofio.models.domain_knowledge import (
@@ -106,16 +106,6 @@ def folded(text: str) -> str:
     return plain if len(encoded) <= _LONG else "#" + blake2b(encoded, digest_size=16).hexdigest()
 
 
-def row_words(row: Knowledge) -> list[str]:
-    """Return the words by which the row is found."""
-    return sorted({folded(word) for word in named_words(row)})
-
-
-def to_search_words(words: Iterable[str]) -> list[str]:
-    """Return search words as stored; words that cannot be stored are skipped."""
-    return sorted({folded(word) for word in words if is_storable(word)} - {""})
-
-
 def is_storable(text: str) -> bool:
     """Return whether a column can hold it; ids and words that cannot be stored do not exist."""
     return isinstance(text, str) and text.isprintable() and len(text) <= MAX_SAID
@@ -169,23 +159,6 @@ def _check_value(name: str, kind: str, value: Any) -> Any:
     return choice
 
 
-def sort_key(row: Knowledge) -> tuple[Any, str]:
-    """Return the row's sort key in its table, and its id."""
-    return getattr(row, ORDERED[row.TABLE]), row.id
-
-
-def refuse_after(table: str, key: str) -> NoReturn:
-    raise InvalidInput(
-        f"`after` names {table}/{key}, which does not exist.",
-        "It may have been removed. Omit `after` to list from the start.",
-    )
-
-
-def sort_by_confidence(rows: Iterable[Knowledge]) -> list[Knowledge]:
-    """Return claims of several tables in one order."""
-    return sorted(rows, key=lambda row: (-cast(Claim, row).confidence, TABLES.index(row.TABLE), row.id))
-
-
 # ── SQL ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -227,14 +200,14 @@ class SqlKnowledgeTables(SqlAdapter):
         """Return a condition for the rows after the one with this id."""
         last = _get_by_id(queries, table, [after], viewer)
         if not last:
-            refuse_after(table, after)
+            hint = "It may have been removed. Omit `after` to list from the start."
+            raise InvalidInput(f"`after` names {table}/{after}, which does not exist.", hint)
         order, value = ORDERED[table], queries.dialect.value.format
-        by, key = sort_key(last[0])
         behind = f"({order} < {value('after')} OR ({order} = {value('after')} AND id > {value('after_id')}))"
-        return behind, {"after": by, "after_id": key}
+        return behind, {"after": getattr(last[0], order), "after_id": last[0].id}
 
     def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
-        sought = to_search_words(words)
+        sought = sorted({folded(word) for word in words if is_storable(word)} - {""})
         if not sought:
             return []
         keys: dict[Table, list[str]] = {}
@@ -242,7 +215,7 @@ class SqlKnowledgeTables(SqlAdapter):
             for table, key in queries.all("known_by_word", {"words": queries.listed(sought)}):  # usually none
                 keys.setdefault(table, []).append(key)
             rows = [row for table, ids in keys.items() for row in _get_by_id(queries, table, ids, viewer)]
-        return sort_by_confidence(rows)
+        return sorted(rows, key=lambda row: (-cast(Claim, row).confidence, TABLES.index(row.TABLE), row.id))
 
     def stated_by(self, memories: Sequence[int]) -> list[Knowledge]:
         with self._reading() as queries:
@@ -349,7 +322,7 @@ class SqlKnowledgeRows:
             changed=", ".join(f"{name} = excluded.{name}" for name in quoted),
         )
         self._queries.run("unname_known", {"table": table, "id": row.id})
-        for word in row_words(row):
+        for word in sorted({folded(word) for word in named_words(row)}):
             self._queries.run("name_known", {"table": table, "id": row.id, "word": word})
 
     def remove(self, table: Table, key: str) -> None:

@@ -35,7 +35,8 @@ POSTGRES = Dialect("%({})s", "tags ? {}", "about ? {}", None)
 
 def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, Any]]:
     """Return the scope as an SQL condition, and its named values."""
-    parts = list(_list_conditions(scope, dialect))
+    visible = _list_visible(scope.viewer, dialect) if scope.viewer else ()
+    parts = [*_list_conditions(scope, dialect), *visible]
     values = {name: value for _, params in parts for name, value in params.items()}
     live = () if scope.include_archived else ("archived_at IS NULL",)
     return " AND ".join((*live, *(part for part, _ in parts))) or "true", values
@@ -43,7 +44,10 @@ def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, A
 
 def _list_conditions(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
     value = dialect.value.format
-    yield from _match_equal(scope, dialect)
+    for name in _EQUAL:
+        column = getattr(scope, name)
+        if column or (name in _NONE_IS_A_VALUE and column is not None):
+            yield f'"{name}" = {value(name)}', {name: column}
     if scope.visible_in is not None:
         visible_in = {"visible_in": scope.visible_in}
         yield f"(project IN ({value('visible_in')}, '') OR visibility = 'global')", visible_in
@@ -59,15 +63,6 @@ def _list_conditions(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict
             yield f"created_at {bound} {value(name)}", {name: limit}
     if scope.pinned is not None:
         yield f"pinned = {int(scope.pinned)}", {}  # a literal, so that the planner can use the index of pinned memories
-    if scope.viewer:
-        yield from _list_visible(scope.viewer, dialect)
-
-
-def _match_equal(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in _EQUAL:
-        scope_value = getattr(scope, name)
-        if scope_value or (name in _NONE_IS_A_VALUE and scope_value is not None):
-            yield f'"{name}" = {dialect.value.format(name)}', {name: scope_value}
 
 
 def visible_to(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ The dialects differ in how concurrent deliveries are written, and in who else ma
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -243,27 +243,23 @@ def deliver(queries: Queries, delivery: Delivery) -> list[Receipt]:
     """Return one receipt per row. If the inbox is full, rows that are all known already still get receipts."""
     if delivery.amends:
         return [_amend_turn(queries, delivery, delivery.amends)]
-    if not _is_full(queries, delivery.most):
-        return [_receive_row(queries, row) for row in delivery.rows]
-    item_ids = [_find_received(queries, row) for row in delivery.rows]
-    if None in item_ids:
-        raise _too_busy(delivery.most or 0)
-    return [Receipt(item_id, False) for item_id in item_ids if item_id]
+    receipts = []
+    is_full = _is_full(queries, delivery.most)
+    for row in delivery.rows:
+        item_id = queries.value("received", row) if row["turn"] else None  # the item of this turn for the same task
+        if item_id is None and is_full:
+            raise _too_busy(delivery)
+        receipts.append(Receipt(item_id, False) if item_id else _insert_item(queries, row))
+    return receipts
 
 
 def _is_full(queries: Queries, most: int | None) -> bool:
     return most is not None and bool(queries.value("is_full", {"most": most}))
 
 
-def _too_busy(most: int) -> TooBusy:
-    return TooBusy(
-        f"The inbox is full: {most:,} captures are pending.", "Try again in a moment; pending captures are kept."
-    )
-
-
-def _receive_row(queries: Queries, row: Values) -> Receipt:
-    item_id = _find_received(queries, row)
-    return Receipt(item_id, False) if item_id else _insert_item(queries, row)
+def _too_busy(delivery: Delivery) -> TooBusy:
+    message = f"The inbox is full: {delivery.most or 0:,} captures are pending."
+    return TooBusy(message, "Try again in a moment; pending captures are kept.")
 
 
 def _insert_item(queries: Queries, row: Values) -> Receipt:
@@ -271,15 +267,14 @@ def _insert_item(queries: Queries, row: Values) -> Receipt:
     return Receipt(int(item_id), True) if item_id else Receipt(int(queries.value("received", row)), False)
 
 
-def _find_received(queries: Queries, row: Values) -> int | None:
-    """Return the id of the item of this turn for the same task, if there is one."""
-    return queries.value("received", row) if row["turn"] else None
-
-
 def _amend_turn(queries: Queries, delivery: Delivery, exchange: Exchange) -> Receipt:
     """Add what is new of a turn to its item and return its receipt; if nothing is new, that of the turn's last item."""
     (row,) = delivery.rows
-    parts = list(_read_parts(queries, row))
+    parts: list[turn_merge.StoredMessage] = []  # they cannot be settled or purged until the transaction ends
+    turn = row["turn"]
+    while part := queries.one("part_of_turn", {**row, "turn": turn}, items=ITEMS):
+        parts.append(turn_merge.StoredMessage(to_item(part), purged_roles(part[PAYLOAD])))
+        turn = f"{row['turn']}+{len(parts)}"
     new = turn_merge.merge_turn(parts, exchange) if parts else turn_merge.TurnMerge(None, exchange)
     if new is None:
         last = parts[-1].item.id
@@ -291,17 +286,8 @@ def _amend_turn(queries: Queries, delivery: Delivery, exchange: Exchange) -> Rec
         queries.run("amend_item", values)
         return Receipt(new.part.item.id, False)
     if _is_full(queries, delivery.most):
-        raise _too_busy(delivery.most or 0)
+        raise _too_busy(delivery)
     return _insert_item(queries, to_row(new.exchange, "learn", row["received_at"], row["due_at"]))
-
-
-def _read_parts(queries: Queries, row: Values) -> Iterator[turn_merge.StoredMessage]:
-    """Yield the items of the turn, in order; they cannot be settled or purged until the transaction ends."""
-    turn, number = row["turn"], 0
-    while part := queries.one("part_of_turn", {**row, "turn": turn}, items=ITEMS):
-        yield turn_merge.StoredMessage(to_item(part), purged_roles(part[PAYLOAD]))
-        number += 1
-        turn = f"{row['turn']}+{number}"
 
 
 def _update(queries: Queries, name: str, item_id: int, values: Mapping[str, Any]) -> None:

@@ -11,12 +11,7 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.models.episodes import Episode
-from cofio.models.exchange import (
-    Exchange,
-    Item,
-    Message,
-    Task,
-)
+from cofio.models.exchange import Exchange, Item, Message, Task
 from cofio.models.memory import Viewer, to_utc_iso
 from cofio.stores.row_mapping import as_json
 
@@ -110,34 +105,24 @@ def contains_words(payload: str, result: str, words: Sequence[str]) -> bool:
     if exchange is None:
         return any(as_json(word)[1:-1] in payload for word in words)
     actions = json.loads(result).get("actions", ())
-    texts = [
-        *(message.text for message in exchange.messages),
-        *exchange.injected,
-        *(str(action.get("text")) for action in actions),
-    ]
+    texts = [message.text for message in exchange.messages] + [str(action.get("text")) for action in actions]
+    texts += exchange.injected
     return any(word in text for word in words for text in texts)
 
 
 def cut_payload(payload: str, words: Sequence[str]) -> str:
-    """Return the payload with these words cut out; "" if it is damaged and contains them."""
+    """Return the payload with these words cut out, in any spacing and markup; "" if it is damaged and has them."""
     exchange = from_payload(payload)
     if exchange is None:
         return "" if any(as_json(word)[1:-1] in payload for word in words) else payload
-    rest = without_words(exchange, words)
-    return payload if rest == exchange else to_payload(rest, (*purged_roles(payload), *parts_cut(exchange, rest)))
-
-
-def parts_cut(exchange: Exchange, rest: Exchange) -> tuple[str, ...]:
-    """Return the parts of which the rest lacks words: roles, and "injected"."""
-    roles = {before.role for before, after in zip(exchange.messages, rest.messages, strict=True) if before != after}
-    return (*sorted(roles), *(("injected",) if exchange.injected != rest.injected else ()))
-
-
-def without_words(exchange: Exchange, words: Sequence[str]) -> Exchange:
-    """Return the exchange without these words, in any spacing and markup. The rest has unprocessed captures."""
     pattern = re.compile("|".join(rf"(?<!\w){_loosely(word)}(?!\w)" for word in words), re.IGNORECASE)
     messages = tuple(Message(message.role, pattern.sub("", message.text)) for message in exchange.messages)
-    return replace(exchange, messages=messages, injected=tuple(pattern.sub("", text) for text in exchange.injected))
+    injected = tuple(pattern.sub("", text) for text in exchange.injected)
+    roles = {before.role for before, after in zip(exchange.messages, messages, strict=True) if before != after}
+    cut = (*sorted(roles), *(("injected",) if injected != exchange.injected else ()))
+    if not cut:
+        return payload
+    return to_payload(replace(exchange, messages=messages, injected=injected), (*purged_roles(payload), *cut))
 
 
 def _loosely(text: str) -> str:

@@ -81,7 +81,8 @@ class SqlLLMCalls(SqlAdapter):
     def get(self, call_id: int) -> LLMCall:
         rows = self._read("get_llm_call", {"id": call_id}, columns=_ALL) if is_storable_int(call_id) else []
         if not rows:
-            raise unknown(call_id)
+            hint = "`cofio usage llm` lists the newest calls."
+            raise NotFound(f"There is no language model call {call_id}.", hint)
         return LLMCall(**dict(zip((*_COUNTED, "request", "reply"), rows[0], strict=True)))
 
     def forget(self, before: str) -> int:
@@ -91,11 +92,6 @@ class SqlLLMCalls(SqlAdapter):
         if ids:
             self._database.truncate_log()
         return len(ids)
-
-
-def unknown(call_id: int) -> NotFound:
-    """Return the error for an unknown call."""
-    return NotFound(f"There is no language model call {call_id}.", "`cofio usage llm` lists the newest calls.")
 
 
 def erase(queries: Queries) -> None:

@@ -46,7 +46,9 @@ class SqlRuns(SqlAdapter):
     def finish(
         self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
     ) -> MaintenanceRun:
-        check_outcome(outcome)
+        ends = [name for name in get_args(Outcome) if name not in ("running", "died")]
+        if outcome not in ends:
+            raise InvalidInput(f"A run cannot end as {outcome!r}.", f"Give one of: {', '.join(ends)}.")
         if not is_storable_int(run_id):
             refuse(run_id, None)
         values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
@@ -65,13 +67,6 @@ class SqlRuns(SqlAdapter):
         values = {"chore": chore, "limit": limit, "dead": add_seconds(self._clock(), -SILENCE)}
         runs = self._read("newest_runs", values, columns=RUNS)
         return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in runs]
-
-
-def check_outcome(outcome: str) -> None:
-    """Raise InvalidInput unless it is a final outcome of a run."""
-    ends = [name for name in get_args(Outcome) if name not in ("running", "died")]
-    if outcome not in ends:
-        raise InvalidInput(f"A run cannot end as {outcome!r}.", f"Give one of: {', '.join(ends)}.")
 
 
 def refuse(run_id: int, run: MaintenanceRun | None) -> NoReturn:

@@ -252,7 +252,7 @@ class SqlStore(SqlAdapter):
 
     def _read_signature(self, queries: Queries) -> str:
         """Return the signature of the embedder to which the store is bound; "" until there is one."""
-        raise NotImplementedError
+        return str(queries.value("get_meta", {"name": "signature"}) or "")
 
     def _size(self, queries: Queries) -> int:
         """Return the bytes that the store occupies."""

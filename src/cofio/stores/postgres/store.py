@@ -157,9 +157,6 @@ class PostgresStore(SqlStore):
                 self._ranking.drop_index(rows, current.dimension)
         self._signature = signature
 
-    def _read_signature(self, queries: Queries) -> str:
-        return TenantState.read(queries).signature
-
     def _size(self, queries: Queries) -> int:
         return int(queries.value("bytes"))
 

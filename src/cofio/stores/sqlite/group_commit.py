@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from cofio.errors import CofioError, StoreBusy, StoreError
@@ -88,15 +89,13 @@ class GroupCommit(Generic[Brought, Answer]):
         return batch
 
 
+@dataclass(slots=True, eq=False)
 class _PendingWrite(Generic[Brought, Answer]):
     """Value submitted by one caller, and its outcome."""
 
-    __slots__ = ("brought", "outcome", "taken")
-
-    def __init__(self, brought: Brought) -> None:
-        self.brought = brought
-        self.taken = False  # into a transaction; if that fails, the next one is its own
-        self.outcome: Answer | CofioError | None = None
+    brought: Brought
+    taken: bool = False  # into a transaction; if that fails, the next one is its own
+    outcome: Answer | CofioError | None = None
 
 
 def _tell(batch: Sequence[_PendingWrite[Brought, Answer]], error: StoreError) -> None:

@@ -136,9 +136,6 @@ class SqliteStore(SqlStore):
         self._signature = signature
         self._follow_up()
 
-    def _read_signature(self, queries: Queries) -> str:
-        return str(queries.all("state")[0][3])
-
     def _size(self, queries: Queries) -> int:  # noqa: ARG002
         return self._file.size()
 

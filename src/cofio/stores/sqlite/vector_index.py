@@ -248,7 +248,11 @@ class VectorIndex:
         self._publish()
         fits = self._calibrated_at // 2 <= len(self._where) < 2 * self._calibrated_at
         if len(self._where) >= self._large and not fits:
-            self._make_heads()
+            rows = np.flatnonzero(self._states[: self._count] != GONE)
+            self._heads, self._basis, self._calibrated_at = None, _calibrate_basis(self._matrix, rows), len(rows)
+            if self._basis is not None:
+                self._heads = np.empty((len(self._ids), self._basis.shape[1]), np.float32)
+                np.matmul(self._matrix[: self._count], self._basis, out=self._heads[: self._count])
             self._publish()
 
     def _bury(self, rows: list[int]) -> None:
@@ -280,15 +284,6 @@ class VectorIndex:
         # A new map too: the old one belongs to the old rows, which snapshots still show.
         self._where = dict(zip(ids.tolist(), range(len(rows)), strict=True))
         self._ids, self._matrix, self._states, self._count = ids, self._matrix[rows], self._states[rows], len(rows)
-
-    def _make_heads(self) -> None:
-        rows = np.flatnonzero(self._states[: self._count] != GONE)
-        self._basis = _calibrate_basis(self._matrix, rows)
-        self._heads = None
-        self._calibrated_at = len(rows)
-        if self._basis is not None:
-            self._heads = np.empty((len(self._ids), self._basis.shape[1]), np.float32)
-            np.matmul(self._matrix[: self._count], self._basis, out=self._heads[: self._count])
 
 
 @dataclass(frozen=True, slots=True)
