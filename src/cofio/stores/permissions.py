@@ -53,7 +53,7 @@ from cofio.stores.row_mapping import no_changeset, no_memory, no_row
 
 ADMIN_KEY = "use an admin key"
 _OWNER = ("user", "agent", "team")  # the owner fields
-AnyChange = TypeVar("AnyChange", Change, KnowledgeChange)
+AnyChange = TypeVar("AnyChange", bound=Change | KnowledgeChange)
 
 
 class ReadPolicy:
@@ -103,31 +103,20 @@ class ReadPolicy:
 
     def changeset(self, changeset: Changeset) -> Changeset | None:
         """Return the visible part of the changeset; None if nothing is visible."""
-        changes, rows, complete = self._visible_part(changeset)
-        if not changes and not rows:
-            return None
-        return replace(
-            changeset,
-            changes=tuple(self._redact(change, complete=complete) for change in changes),
-            knowledge=tuple(self._redact(change, complete=complete) for change in rows),
-            why=changeset.why if complete else "",
-        )
+        visible = self._filter(_changes_of(changeset))
+        complete = len(visible) == len(_changes_of(changeset))
+        shown = [self._redact(change, complete=complete) for change in visible]
+        return _with_changes(replace(changeset, why=changeset.why if complete else ""), shown) if shown else None
 
     def sees_all(self, changeset: Changeset) -> bool:
         """Return whether the changeset is not empty and fully visible."""
-        changes, rows, complete = self._visible_part(changeset)
-        return complete and bool(changes or rows)
-
-    def _visible_part(self, changeset: Changeset) -> tuple[list[Change], list[KnowledgeChange], bool]:
-        """Return the visible changes of memories and of rows, and whether these are all."""
-        changes, rows = self._filter(changeset.changes), self._filter(changeset.knowledge)
-        return changes, rows, (len(changes), len(rows)) == (len(changeset.changes), len(changeset.knowledge))
+        changes = _changes_of(changeset)
+        return bool(changes) and len(self._filter(changes)) == len(changes)
 
     def own_changeset(self, changeset: Changeset) -> Changeset:
         """Return the viewer's own write without hidden changes: a restore may change counts of a hidden memory."""
-        changes = tuple(self._show_states(change) for change in changeset.changes if self._sees_change(change))
-        rows = tuple(change for change in changeset.knowledge if self._sees_change(change))
-        return replace(changeset, changes=changes, knowledge=rows)
+        visible = filter(self._sees_change, _changes_of(changeset))
+        return _with_changes(changeset, list(map(self._show_states, visible)))
 
     def _filter(self, changes: Sequence[AnyChange]) -> list[AnyChange]:
         """Return the changes whose before and after are visible, of memories and rows that are still visible.
@@ -140,8 +129,7 @@ class ReadPolicy:
             for change in changes
             if self._sees_change(change) and (isinstance(change, Change) or change.before or change.after)
         ]
-        either: Sequence[Change | KnowledgeChange] = visible
-        memory_ids = {change.memory_id for change in either if isinstance(change, Change)}
+        memory_ids = {change.memory_id for change in visible if isinstance(change, Change)}
         last: dict[int | str, Memory | Knowledge | None] = {
             memory.id: memory for memory in self.store.get(sorted(memory_ids))
         }
@@ -185,12 +173,8 @@ class ReadPolicy:
         """Return the change with its memories as `memories` shows them."""
         if isinstance(change, KnowledgeChange):
             return change
-        shown = {
-            name: self.memories([state])[0]
-            for name, state in (("before", change.before), ("after", change.after))
-            if state is not None
-        }
-        return replace(change, **shown)  # type: ignore[arg-type]
+        before, after = (self.memories([state])[0] if state else None for state in (change.before, change.after))
+        return replace(change, before=before, after=after)
 
 
 class WritePolicy:
@@ -329,20 +313,20 @@ class WritePolicy:
             raise no_changeset(undoes)
         if not self._read.sees_all(changeset):
             raise Forbidden(f"Changeset {undoes} changed memories that you may not see.", f"To undo it, {ADMIN_KEY}.")
-        reverted = (
-            {decision.change_id if isinstance(decision, Revert) else None for decision in decisions},
-            {decision.change_id if isinstance(decision, RevertRow) else None for decision in knowledge},
-        )
-        changes = changeset.changes, changeset.knowledge
-        if reverted != tuple({change.id for change in group} for group in changes):
+        reverted = {("memory", decision.change_id) if isinstance(decision, Revert) else None for decision in decisions}
+        reverted |= {("row", decision.change_id) if isinstance(decision, RevertRow) else None for decision in knowledge}
+        changes = _changes_of(changeset)
+        if reverted != {("memory" if isinstance(change, Change) else "row", change.id) for change in changes}:
             hint = "Revert each change of the changeset, and no other change."
             raise Forbidden(f"The decisions revert more or less than changeset {undoes}.", hint)
-        states = [(change.before, change.after) for group in changes for change in group]
-        if not all(self._may_revert(before, after) for before, after in states if before and after):
+        if not all(map(self._may_revert, changes)):
             message = f"Changeset {undoes} changed an owner, or the visibility of another user's memory."
             raise Forbidden(message, f"The owner can undo a change of visibility; otherwise {ADMIN_KEY}.")
 
-    def _may_revert(self, before: Memory | Knowledge, after: Memory | Knowledge) -> bool:
+    def _may_revert(self, change: Change | KnowledgeChange) -> bool:
+        before, after = change.before, change.after
+        if before is None or after is None:
+            return True
         if _has_other_owner(before, after):
             return False  # set by the store's owner
         return before.visibility == after.visibility or self._owns(before)
@@ -444,6 +428,17 @@ class WritePolicy:
 
 def _target(change: Change | KnowledgeChange) -> int | str:
     return change.memory_id if isinstance(change, Change) else change.ref
+
+
+def _changes_of(changeset: Changeset) -> list[Change | KnowledgeChange]:
+    return [*changeset.changes, *changeset.knowledge]
+
+
+def _with_changes(changeset: Changeset, changes: Iterable[Change | KnowledgeChange]) -> Changeset:
+    changes = list(changes)
+    memories = tuple(change for change in changes if isinstance(change, Change))
+    rows = tuple(change for change in changes if isinstance(change, KnowledgeChange))
+    return replace(changeset, changes=memories, knowledge=rows)
 
 
 def _has_other_owner(before: Memory | Knowledge, after: Memory | Knowledge) -> bool:
