@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.models.domain_knowledge import (
@@ -57,16 +57,8 @@ _FACT_FIELDS = tuple(f.name for f in fields(Fact))
 Entry = TypeVar("Entry", JournalEntry, RowJournalEntry)
 
 
-class _JournalReader(Protocol[Entry]):
-    """Access to the journal entries of memories or of rows."""
-
-    def recorded(self, change_id: int) -> Entry | None: ...
-    def next_recorded(self, entry: Entry) -> Entry | None: ...
-
-
-def _find_revertible(journal: _JournalReader[Entry], change_id: int) -> Entry | None:
+def _check_revertible(entry: Entry | None, change_id: int) -> Entry | None:
     """Return the journal entry of a change to revert; None if what it changed was purged since."""
-    entry = journal.recorded(change_id)
     if entry is None:
         raise NotFound(f"There is no change {change_id}.", "`cofio history` lists the changes.")
     if entry.action == "purge":
@@ -74,8 +66,7 @@ def _find_revertible(journal: _JournalReader[Entry], change_id: int) -> Entry | 
     return None if entry.erased else entry
 
 
-def _refuse_if_changed_since(journal: _JournalReader[Entry], entry: Entry, current: Memory | Knowledge | None) -> None:
-    later = journal.next_recorded(entry)
+def _refuse_if_changed_since(entry: Entry, later: Entry | None, current: Memory | Knowledge | None) -> None:
     if later is not None and _comparable(later.before) != _comparable(current):
         hint = f"Undo changeset {later.changeset} first; cofio history shows them all."
         raise Conflict(f"{entry.label} was changed again by changeset {later.changeset}.", hint)
@@ -244,11 +235,11 @@ class UnitOfWork:
         return change
 
     def _revert(self, decision: Revert) -> list[Change]:
-        entry = _find_revertible(self._memories, decision.change_id)
+        entry = _check_revertible(self._memories.recorded(decision.change_id), decision.change_id)
         if entry is None:
             return []  # there is nothing to restore or to remove
         current = self._memories.load(entry.memory_id)
-        _refuse_if_changed_since(self._memories, entry, current)
+        _refuse_if_changed_since(entry, self._memories.next_recorded(entry), current)
         counters = self._memories.counters(entry.memory_id) if current and entry.before is None else None
         replaced = self._restore_state(entry, current)
         kept = {"vector": replaced, "occurrence": entry.occurrence, "counters": counters}
@@ -355,11 +346,11 @@ class UnitOfWork:
         return change
 
     def _revert_row(self, decision: RevertRow) -> list[KnowledgeChange]:
-        entry = _find_revertible(self._rows, decision.change_id)
+        entry = _check_revertible(self._rows.recorded(decision.change_id), decision.change_id)
         if entry is None:
             return []  # there is nothing to restore or to remove
         current = self._rows.load(entry.table, entry.key)
-        _refuse_if_changed_since(self._rows, entry, current)
+        _refuse_if_changed_since(entry, self._rows.next_recorded(entry), current)
         if entry.before:
             self._rows.save(entry.before)
         elif current:
