@@ -10,7 +10,7 @@ Both kinds of rows are the few operations on the tables inside one transaction. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from cofio.errors import Conflict, InvalidInput, NotFound
@@ -50,9 +50,6 @@ from cofio.models.merge import absorb
 from cofio.stores.domain_knowledge import SqlKnowledgeRows
 from cofio.stores.memory_rows import SqlRowStorage
 from cofio.stores.row_mapping import JournalEntry, RowJournalEntry, journal_state, no_memory, no_row
-
-_FACT_FIELDS = tuple(f.name for f in fields(Fact))
-
 
 Entry = TypeVar("Entry", JournalEntry, RowJournalEntry)
 
@@ -138,7 +135,7 @@ class UnitOfWork:
         return [first, *again]
 
     def _insert(self, fact: Fact, vector: bytes | None, reason: str, old: Memory | None = None) -> Change:
-        values: dict[str, Any] = {name: getattr(fact, name) for name in _FACT_FIELDS}
+        values: dict[str, Any] = {name: getattr(fact, name) for name in Fact.__dataclass_fields__}
         values["created_at"] = fact.created_at or self._at
         lineage: dict[str, Any] = {"supersedes": old.id, "previous_text": old.text, "pinned": old.pinned} if old else {}
         memory = Memory(id=0, **values, **lineage, updated_at=values["created_at"])

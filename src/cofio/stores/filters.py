@@ -35,8 +35,9 @@ POSTGRES = Dialect("%({})s", "tags ? {}", "about ? {}", None)
 
 def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, Any]]:
     """Return the scope as an SQL condition, and its named values."""
-    visible = _list_visible(scope.viewer, dialect) if scope.viewer else ()
-    parts = [*_list_conditions(scope, dialect), *visible]
+    parts = list(_list_conditions(scope, dialect))
+    if scope.viewer:
+        parts.append(visible_to(scope.viewer, dialect))
     values = {name: value for _, params in parts for name, value in params.items()}
     live = () if scope.include_archived else ("archived_at IS NULL",)
     return " AND ".join((*live, *(part for part, _ in parts))) or "true", values
@@ -66,31 +67,28 @@ def _list_conditions(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict
 
 
 def visible_to(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
-    """Return the viewer's visibility as an SQL condition, and its named values; `source` is the source column.
+    """Return `Viewer.sees` as an SQL condition, and its named values; `source` is the source column.
 
     Without a viewer, everything is visible.
     """
-    parts = list(_list_visible(viewer, dialect, source)) if viewer else []
-    values = {name: value for _, params in parts for name, value in params.items()}
-    return " AND ".join(part for part, _ in parts) or "true", values
-
-
-def _list_visible(viewer: Viewer, dialect: Dialect, source: str = "source") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the conditions of `Viewer.sees` in SQL."""
+    if viewer is None:
+        return "true", {}
     value = dialect.value.format
-    params = {"viewing_team": viewer.team}
+    values = {"viewing_team": viewer.team}
     ways = ["visibility = 'global'", f"(visibility = 'team' AND team = {value('viewing_team')})"]
     if viewer.user:
-        params["viewing_user"] = viewer.user
+        values["viewing_user"] = viewer.user
         ways.append(f"""(visibility = 'private' AND "user" = {value("viewing_user")})""")
     if viewer.agent:
-        params["viewing_agent"] = viewer.agent
+        values["viewing_agent"] = viewer.agent
         ways.append(f"""(visibility = 'private' AND "user" = '' AND agent = {value("viewing_agent")})""")
-    yield f"({' OR '.join(ways)})", params
-    if viewer.prefixes:
-        below = [_match_below(prefix, f"reach{place}", dialect, source) for place, prefix in enumerate(viewer.prefixes)]
-        prefix_values = {name: bound for _, values in below for name, bound in values.items()}
-        yield f"({' OR '.join(part for part, _ in below)})", prefix_values
+    audience = f"({' OR '.join(ways)})"
+    if not viewer.prefixes:
+        return audience, values
+    below = [_match_below(prefix, f"reach{place}", dialect, source) for place, prefix in enumerate(viewer.prefixes)]
+    for _, bounds in below:
+        values |= bounds
+    return f"{audience} AND ({' OR '.join(part for part, _ in below)})", values
 
 
 def _match_below(prefix: str, name: str, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:

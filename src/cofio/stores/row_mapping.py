@@ -96,9 +96,6 @@ def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:
         )
 
 
-# ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Counters(NamedTuple):
     """Data of a memory beside its content: retrieval counts, and sightings after the first."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -19,9 +20,13 @@ def queries(dialect: str) -> dict[str, str]:
     return {name: text.strip().rstrip(";") for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
-@lru_cache(maxsize=1024)
-def fill(dialect: str, name: str, parts: tuple[tuple[str, str], ...]) -> str:
+def query_text(dialect: str, name: str, parts: Mapping[str, str]) -> str:
     """Return a query of the dialect with these parts in its braces."""
+    return _fill(dialect, name, tuple(parts.items())) if parts else queries(dialect)[name]
+
+
+@lru_cache(maxsize=1024)
+def _fill(dialect: str, name: str, parts: tuple[tuple[str, str], ...]) -> str:
     return queries(dialect)[name].format(**dict(parts))
 
 
@@ -37,14 +42,15 @@ def migrations(dialect: str) -> tuple[tuple[int, str], ...]:
     A migration with the same SQL in both dialects is one file, `migrations/SQLITE_POSTGRES_name.sql`, named by its
     number in each.
     """
-    own = [(path, 0) for path in _list_sql(_FOLDER / dialect / "migrations")]
-    shared = [(path, _DIALECTS.index(dialect)) for path in _list_sql(_FOLDER / "migrations")]
-    numbered = ((int(path.name.split("_")[part]), path.read_text(encoding="utf-8")) for path, part in own + shared)
-    return tuple(sorted(numbered))
-
-
-def _list_sql(folder: Traversable) -> list[Traversable]:
-    return [path for path in folder.iterdir() if path.name.endswith(".sql")] if folder.is_dir() else []
+    folders = ((_FOLDER / dialect / "migrations", 0), (_FOLDER / "migrations", _DIALECTS.index(dialect)))
+    return tuple(
+        sorted(
+            (int(path.name.split("_")[part]), path.read_text(encoding="utf-8"))
+            for folder, part in folders
+            for path in (folder.iterdir() if folder.is_dir() else ())
+            if path.name.endswith(".sql")
+        )
+    )
 
 
 def _read(dialect: str, name: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import unquote
@@ -28,7 +28,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from cofio.stores.filters import POSTGRES
 from cofio.stores.query_runner import NO_VALUES, Queries, Row, Values
-from cofio.stores.sql_loader import fill, migrations, queries
+from cofio.stores.sql_loader import migrations, queries, query_text
 from cofio.stores.urls import display_url
 
 TENANT = "main"  # if the URL names none
@@ -61,16 +61,18 @@ class TenantQueries(Queries):
         self.tenant = tenant
 
     def run(self, name: str, values: Values = NO_VALUES, **parts: str) -> psycopg.Cursor[Any]:
-        return self.connection.execute(_text(name, parts), {**values, "tenant": self.tenant})
+        return self.connection.execute(query_text("postgres", name, parts), {**values, "tenant": self.tenant})
 
     def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
         if rows:  # sent together
             with self.connection.cursor() as cursor:
-                cursor.executemany(_text(name, parts), [{**row, "tenant": self.tenant} for row in rows])
+                cursor.executemany(
+                    query_text("postgres", name, parts), [{**row, "tenant": self.tenant} for row in rows]
+                )
 
     def in_bytes(self, name: str, values: Values = NO_VALUES, **parts: str) -> list[Row]:
         """Return all rows in binary format: vectors are several times as long as text."""
-        text, params = _text(name, parts), {**values, "tenant": self.tenant}
+        text, params = query_text("postgres", name, parts), {**values, "tenant": self.tenant}
         return self.connection.execute(text, params, binary=True).fetchall()
 
     def listed(self, values: Iterable[Any]) -> list[Any]:
@@ -242,10 +244,6 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
     register_vector(connection)
     for kind in ("json", "jsonb"):  # rows are read and written as JSON text, as in every SQL store
         connection.adapters.register_loader(kind, TextLoader)
-
-
-def _text(name: str, parts: Mapping[str, str]) -> str:
-    return fill("postgres", name, tuple(parts.items())) if parts else _SQL[name]
 
 
 def _lock(name: str) -> int:

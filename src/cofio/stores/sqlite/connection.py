@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, LifoQueue
@@ -16,7 +16,7 @@ from cofio.errors import CofioError, StoreBusy, StoreCorrupt, StoreError, StoreT
 from cofio.stores.filters import SQLITE
 from cofio.stores.query_runner import BRIEFLY, NO_VALUES, Queries, Values
 from cofio.stores.row_mapping import as_json
-from cofio.stores.sql_loader import fill, migrations, queries
+from cofio.stores.sql_loader import migrations, queries, query_text
 
 APPLICATION_ID = 0x636F_6669  # "cofi": identifies our files among other SQLite files
 _BUSY_SECONDS = 15.0
@@ -37,20 +37,16 @@ class SqliteConnection(sqlite3.Connection, Queries):
     dialect = SQLITE
 
     def run(self, name: str, values: Values = NO_VALUES, **parts: str) -> sqlite3.Cursor:
-        return self.execute(_text(name, parts), values)
+        return self.execute(query_text("sqlite", name, parts), values)
 
     def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
-        self.executemany(_text(name, parts), rows)
+        self.executemany(query_text("sqlite", name, parts), rows)
 
     def listed(self, values: Iterable[Any]) -> str:
         return as_json(list(values))
 
     def tidy(self, name: str) -> None:
         self.run(name)
-
-
-def _text(name: str, parts: Mapping[str, str]) -> str:
-    return fill("sqlite", name, tuple(parts.items())) if parts else _SQL[name]
 
 
 class StoreFile:

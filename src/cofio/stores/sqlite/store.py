@@ -53,8 +53,6 @@ class SqliteStore(SqlStore):
         self.dashboard = SqliteDashboardQueries(self._file, clock, lambda: self._ranking.held().vectors)
         self._unwiped = False  # the write-ahead log may still hold purged words
 
-    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _check_vectors(self, vectors: Mapping[int, Vector]) -> None:
         if vectors:
             index = self._ranking.held().vectors
@@ -84,8 +82,6 @@ class SqliteStore(SqlStore):
         self._unwiped = True
         self._follow_up()
 
-    # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
         words_by_id: dict[int, list[str]] = {memory_id: [] for memory_id in ids}
         with self._file.reading() as queries:
@@ -103,8 +99,6 @@ class SqliteStore(SqlStore):
         index = self._ranking.held().vectors
         for memory_id, near in index.neighbours(ids, threshold, k) if index else ():
             yield memory_id, list(starmap(Candidate, near))
-
-    # ── derived data ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         self._check_vectors(vectors)
