@@ -355,7 +355,6 @@ class UnitOfWork:
         return [self._record_row("revert", entry.table, entry.key, current, entry.before, decision.reason)]
 
     def _check_unchanged(self, table: Table, key: str, as_of: str | None) -> None:
-        """Raise Conflict if the row has changed since the decision was made."""
         if as_of is None:
             return
         current = self._rows.load(table, key)

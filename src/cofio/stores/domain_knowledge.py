@@ -140,7 +140,6 @@ def column_conditions(table: str, where: Mapping[str, Any]) -> list[ColumnCondit
 
 
 def _check_value(name: str, kind: str, value: Any) -> Any:
-    """Return the value as the column holds it."""
     if value is None and "None" in kind:
         return None
     if kind == "bool":
@@ -197,7 +196,6 @@ class SqlKnowledgeTables(SqlAdapter):
     def _filter_after(
         self, queries: Queries, table: Table, after: str, viewer: Viewer | None
     ) -> tuple[str, dict[str, Any]]:
-        """Return a condition for the rows after the one with this id."""
         last = _get_by_id(queries, table, [after], viewer)
         if not last:
             hint = "It may have been removed. Omit `after` to list from the start."
@@ -241,7 +239,6 @@ class SqlKnowledgeTables(SqlAdapter):
 
 
 def _get_by_id(queries: Queries, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
-    """Return the rows with these ids, in any order."""
     columns = LISTED[check_table(table)]
     where, values = visible_to(viewer, queries.dialect, "place")
     values["ids"] = queries.listed([key for key in keys if is_storable(key)])
@@ -258,7 +255,6 @@ def list_rows_by_id(queries: Queries, table: Table, after: str, limit: int) -> l
 
 
 def _filter_columns(queries: Queries, conditions: Sequence[ColumnCondition]) -> tuple[str, dict[str, Any]]:
-    """Return the filter as an SQL condition, and its named values."""
     values = {f"wanted{place}": condition.value for place, condition in enumerate(conditions)}
     parts = []
     for condition, name in zip(conditions, values, strict=True):

@@ -76,7 +76,6 @@ class SqlInbox(SqlAdapter):
         return self._deliver(Delivery([row], most, dated))[0]
 
     def _deliver(self, delivery: Delivery) -> list[Receipt]:
-        """Write a delivery in a transaction (`deliver`)."""
         raise NotImplementedError
 
     def release(self, client: str, session: str) -> int:

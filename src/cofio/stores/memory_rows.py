@@ -63,7 +63,6 @@ class SqlRowStorage:
         self._queries.run("save_memory", self._to_row(memory), changed=_list_changed(self._queries.dialect))
 
     def _to_row(self, memory: Memory) -> dict[str, Any]:
-        """Return the values of a memory's row, with those needed for search."""
         return to_row(memory)
 
     def last_changeset(self, memory_id: int) -> int:

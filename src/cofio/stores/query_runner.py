@@ -128,7 +128,6 @@ class SqlAdapter:
         return self._database.reading()
 
     def _read(self, name: str, values: Values = NO_VALUES, **parts: str) -> list[Row]:
-        """Return all rows of one query."""
         with self._reading() as queries:
             return queries.all(name, values, **parts)
 
@@ -138,7 +137,6 @@ class SqlAdapter:
             return queries.all(name, {**values, "ids": queries.ids(ids)}, **parts)
 
     def _read_within(self, scope: Scope, name: str, values: Values = NO_VALUES, **parts: str) -> list[Row]:
-        """Return all rows of a query about the memories of a scope."""
         with self._reading() as queries:
             return queries.within(scope, name, values, **parts)
 

@@ -477,7 +477,6 @@ class _ScopedSnapshots(_Restricted, Snapshots):
         return list(islice(self._all(after, vectors=vectors), limit))
 
     def _all(self, after: int, *, vectors: bool) -> Iterator[ExportedMemory]:
-        """Yield the visible memories above an id, page by page."""
         while page := self._part.rows(after, _PAGE, vectors=vectors):
             visible = {memory.id: memory for memory in self._read.memories(row.memory for row in page)}
             yield from (replace(row, memory=visible[row.memory.id]) for row in page if row.memory.id in visible)

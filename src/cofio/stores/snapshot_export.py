@@ -26,11 +26,7 @@ class SqlSnapshots(SqlAdapter):
     """Snapshots of an SQL store. `take_ids` reserves ids inside a transaction and returns the last one below them."""
 
     def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        take_ids: Callable[[Queries, int], int],
-        snapshot: Queries | None = None,
+        self, database: Database, clock: Clock, take_ids: Callable[[Queries, int], int], snapshot: Queries | None = None
     ) -> None:
         super().__init__(database, clock)
         self._take_ids = take_ids
@@ -125,5 +121,4 @@ def as_vector(blob: bytes) -> Vector:
 
 
 def _read_ranges(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """Return the id ranges reserved for another store, as stored."""
     return [(last, offset) for last, offset in json.loads(rows[0][0])] if rows else []

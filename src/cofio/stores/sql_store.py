@@ -27,12 +27,7 @@ from cofio.models.memory import (
 from cofio.ports import Clock, Settles, Vector
 from cofio.stores.api_keys import SqlKeys
 from cofio.stores.apply import UnitOfWork
-from cofio.stores.domain_knowledge import (
-    SqlKnowledgeRows,
-    SqlKnowledgeTables,
-    changed_within,
-    of_changeset,
-)
+from cofio.stores.domain_knowledge import SqlKnowledgeRows, SqlKnowledgeTables, changed_within, of_changeset
 from cofio.stores.inbox import settle_item
 from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.maintenance_runs import SqlRuns
@@ -110,7 +105,6 @@ class SqlStore(SqlAdapter):
         raise NotImplementedError
 
     def _after_apply(self, changeset: Changeset, vectors: Mapping[int, Vector]) -> None:
-        """Update indexes after a commit."""
         raise NotImplementedError
 
     def _refuse_another_embedder(self, signature: str) -> None:
@@ -255,7 +249,6 @@ class SqlStore(SqlAdapter):
         return str(queries.value("get_meta", {"name": "signature"}) or "")
 
     def _size(self, queries: Queries) -> int:
-        """Return the bytes that the store occupies."""
         raise NotImplementedError
 
 

@@ -60,7 +60,6 @@ def merge_turn(parts: Sequence[StoredMessage], exchange: Exchange) -> TurnMerge 
 
 
 def _merge_exchanges(old: Exchange, new: Exchange) -> Exchange:
-    """Return the exchange, with what is new in the other one."""
     entries = [_normalize(message) for message in old.messages]
     for message in new.messages:
         _take_in(entries, _normalize(message))
@@ -108,7 +107,6 @@ def _drop_known(exchange: Exchange, earlier: Sequence[Exchange]) -> Exchange:
 
 
 def _cut_known(new: _NormalizedMessage, entries: Sequence[_NormalizedMessage]) -> _NormalizedMessage:
-    """Return the message without what was said before."""
     role = new.message.role
     while new.plain:
         if any(_stands_in(new, entry) for entry in entries):

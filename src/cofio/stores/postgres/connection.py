@@ -233,7 +233,6 @@ def _make_extension(connection: psycopg.Connection[Any]) -> None:
 
 
 def _ways(address: str) -> dict[str, Any]:
-    """Return the connection parameters, with a timeout unless the address has one."""
     waits = {} if "connect_timeout" in address else {"connect_timeout": _CONNECTED}
     return {"autocommit": True, "application_name": "cofio", **waits}
 

@@ -251,7 +251,6 @@ class TenantRanking:
         return list(starmap(Candidate, rows.all(f"{self._prefix}matching", {**values, **params}, where=where)))
 
     def _frequencies(self, rows: TenantQueries, words: Sequence[str], size: TenantSize) -> dict[str, int]:
-        """Return the number of memories that contain each word."""
         if self._counted is not size or len(self._counts) > COUNTED:
             self._counts, self._counted = {}, size
         cache = self._counts

@@ -172,11 +172,7 @@ class SqliteEpisodes(SqlEpisodes):
     """EpisodeIndex of an SQLite file."""
 
     def __init__(
-        self,
-        file: StoreFile,
-        clock: Clock,
-        refuse_another_embedder: Callable[[str], None],
-        wiped: Callable[[], None],
+        self, file: StoreFile, clock: Clock, refuse_another_embedder: Callable[[str], None], wiped: Callable[[], None]
     ) -> None:
         super().__init__(file, clock, Ranking(file, PASSAGES, refuse_another_embedder))
         self._refuse_another_embedder = refuse_another_embedder

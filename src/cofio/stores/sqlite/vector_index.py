@@ -273,7 +273,6 @@ class VectorIndex:
             self._heads = _copy_rows(self._heads, self._count, capacity)
 
     def _compact(self) -> None:
-        """Move the remaining rows into new arrays, in order."""
         rows = np.flatnonzero(self._states[: self._count] != GONE)
         ids = self._ids[rows]
         if len(rows) < self._large:
