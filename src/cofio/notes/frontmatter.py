@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from cofio.models.memory import CATEGORIES, KINDS
 from cofio.text import lazy_re
 
 FrontMatter: TypeAlias = dict[str, str | list[str]]
@@ -52,18 +53,16 @@ def split_front_matter(text: str) -> tuple[ParsedFrontMatter, str]:
         end = plain.find("\n", at)
         line, at = (plain[at:end], end + 1) if end >= 0 else (plain[at:], len(plain))
         if line.rstrip() in ("---", "..."):
-            return _parse_lines(lines), plain[at:]
+            break
         lines.append(line.removesuffix("\r"))
-    return ParsedFrontMatter(), plain
-
-
-def _parse_lines(lines: Sequence[str]) -> ParsedFrontMatter:
+    else:
+        return ParsedFrontMatter(), plain
     fields: FrontMatter = {}
     raw_lines: dict[str, tuple[str, ...]] = {}
     for name, value, below in _split_blocks(lines):
         fields.update(_parse_fields(name, value, below[1:]))
         raw_lines[name] = tuple(below)
-    return ParsedFrontMatter({name: value for name, value in fields.items() if value}, raw_lines)
+    return ParsedFrontMatter({name: value for name, value in fields.items() if value}, raw_lines), plain[at:]
 
 
 def _split_blocks(lines: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
@@ -95,7 +94,9 @@ def _split_key(line: str) -> tuple[str, str] | None:
 def _parse_fields(name: str, value: str, below: Sequence[str]) -> FrontMatter:
     """Return the value of a key; nested keys are returned under their own names."""
     if _BLOCK.fullmatch(value):
-        return {name: _fold(below, "\n" if value[0] == "|" else " ")}
+        indent = min((len(line) - len(line.lstrip()) for line in below if line.strip()), default=0)
+        mark = "\n" if value[0] == "|" else " "
+        return {name: mark.join(line[indent:].rstrip() for line in below).strip()}
     if value not in _NOTHING:
         return {name: _parse_value(value)}
     entries = [_parse_scalar(line.strip()[2:]) for line in below if line.strip().startswith("- ")]
@@ -106,11 +107,6 @@ def _parse_fields(name: str, value: str, below: Sequence[str]) -> FrontMatter:
         if line.strip() and (key_value := _split_key(line.strip())):
             inner[key_value[0]] = _parse_value(key_value[1])
     return inner
-
-
-def _fold(lines: Sequence[str], mark: str) -> str:
-    least = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
-    return mark.join(line[least:].rstrip() for line in lines).strip()
 
 
 def _parse_value(text: str) -> str | list[str]:
@@ -158,6 +154,20 @@ def tags_of(fields: FrontMatter) -> list[str]:
     value = fields.get("tags", fields.get("tag", []))
     tags = value if isinstance(value, list) else _TAGS.split(value)
     return [tag.lstrip("#").strip() for tag in tags if tag.strip("# ")]
+
+
+def text_of(fields: FrontMatter, name: str) -> str:
+    """Return the text of a field; "" if it is missing or a list."""
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def kind_and_category(fields: FrontMatter) -> tuple[str, str]:
+    """Return the kind and category of a page; without valid ones, "other" and "learning"."""
+    kind, category = text_of(fields, "kind"), text_of(fields, "category")
+    if kind not in KINDS:
+        return "other", category if category in CATEGORIES else "learning"
+    return kind, category if category in CATEGORIES else ""
 
 
 def to_list(value: str | list[str] | None) -> list[str]:

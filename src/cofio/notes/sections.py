@@ -19,7 +19,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.models.memory import CATEGORIES, KINDS, MAX_LABEL, MAX_LABELS, MAX_TEXT, Memory, to_utc_iso
+from cofio.models.memory import MAX_LABEL, MAX_LABELS, MAX_TEXT, Memory, to_utc_iso
 from cofio.notes import frontmatter
 from cofio.notes.frontmatter import FrontMatter
 from cofio.text import lazy_re
@@ -57,13 +57,7 @@ class Section:
     category: str = ""
     created_at: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)  # front matter without a meaning to cofio
-    defined_fields: tuple[str, ...] = (
-        "tags",
-        "entities",
-        "context",
-        "kind",
-        "category",
-    )  # fields that the page defines
+    defined_fields: tuple[str, ...] = ("tags", "entities", "context", "kind", "category")  # those that the page defines
 
     @property
     def text_digest(self) -> str:
@@ -98,10 +92,10 @@ def split_sections(text: str, path: str) -> list[Section]:
     plain = unchanged.replace("\r\n", "\n").replace("\r", "\n")
     for variant in (unchanged, plain):
         if head := _FLUSHED.match(variant):
-            return _parse_flushed(head, variant[head.end() :])
+            return _parse_flushed(head, variant[head.end() :].strip())
     fields, body = frontmatter.split_front_matter(plain)
-    page = _page(fields.fields, path)
-    sections = [_make_section(page, *piece) for piece in _pieces(*parse_blocks(body))]
+    page = _parse_fields(fields.fields, path)
+    sections = (_make_section(page, *piece) for piece in _pieces(*parse_blocks(body)))
     return [section for section in sections if section is not None]
 
 
@@ -111,40 +105,47 @@ def flushed_page(summary: str, tags: Sequence[str], hour: str) -> str:
 
 
 def _parse_flushed(head: re.Match[str], summary: str) -> list[Section]:
-    tags = tuple(tag.strip() for tag in head.group(2).split(",") if tag.strip())
-    if not summary.strip() or len(summary.strip()) > MAX_TEXT:
+    if not summary or len(summary) > MAX_TEXT:
         return []
+    tags = tuple(tag.strip() for tag in head.group(2).split(",") if tag.strip())
     try:
         at = to_utc_iso(datetime.strptime(head.group(1), "%Y-%m-%d-%H").replace(tzinfo=UTC))
     except ValueError:
         at = ""
-    return [Section(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at, defined_fields=("tags",))]
+    return [Section(text=summary, tags=tags[:MAX_LABELS], created_at=at, defined_fields=("tags",))]
 
 
 # ── fields of the page ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _page(fields: FrontMatter, path: str) -> dict[str, Any]:
-    """Return the fields shared by every part of the page."""
+def _parse_fields(fields: FrontMatter, path: str) -> dict[str, Any]:
+    """Return the fields shared by every part of the page.
+
+    Fields without a meaning to cofio become metadata. Reserved names get the prefix `note_`; fields beyond the size
+    limit are dropped.
+    """
     title = frontmatter.to_list(fields.get("title"))
     aliases = [*frontmatter.to_list(fields.get("aliases")), *frontmatter.to_list(fields.get("alias"))]
     date = next((name for name in _DATES if _to_time(fields.get(name))), "")
-    kind, category = _word_of(fields, "kind", KINDS), _word_of(fields, "category", CATEGORIES)
-    rest = {name: value for name, value in fields.items() if name not in (*_OURS, date)}
+    kind, category = frontmatter.kind_and_category(fields)
+    metadata: dict[str, Any] = {}
+    room = _ROOM
+    for name, value in fields.items():
+        if name in (*_OURS, date):
+            continue
+        room -= len(name) + len(json.dumps(value, ensure_ascii=False))
+        if room < 0:
+            break
+        metadata[f"note_{name}" if name in _RESERVED else name] = value
     return {
         "title": title[0].strip() if title else PurePosixPath(path).stem,
         "tags": _labels(frontmatter.tags_of(fields)),
         "entities": _labels(aliases),
         "created_at": _to_time(fields.get(date)),
-        "kind": kind or "other",
-        "category": category or ("" if kind else "learning"),
-        "fields": _to_metadata(rest),
+        "kind": kind,
+        "category": category,
+        "fields": metadata,
     }
-
-
-def _word_of(fields: FrontMatter, name: str, words: tuple[str, ...]) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) and value in words else ""
 
 
 def _to_time(value: str | list[str] | None) -> str:
@@ -154,18 +155,6 @@ def _to_time(value: str | list[str] | None) -> str:
         return to_utc_iso(value)
     except InvalidInput:
         return ""
-
-
-def _to_metadata(fields: FrontMatter) -> dict[str, Any]:
-    """Return fields as metadata. Reserved names get the prefix `note_`; fields beyond the size limit are dropped."""
-    metadata: dict[str, Any] = {}
-    room = _ROOM
-    for name, value in fields.items():
-        room -= len(name) + len(json.dumps(value, ensure_ascii=False))
-        if room < 0:
-            break
-        metadata[f"note_{name}" if name in _RESERVED else name] = value
-    return metadata
 
 
 def _labels(names: Sequence[str]) -> list[str]:
@@ -188,15 +177,16 @@ def _make_section(
     if not words:
         return None
     if titles and len(words) < _FEW:
-        text = f"{titles[-1].rstrip(':')}:{chr(10) if chr(10) in text else ' '}{text}"
-    about = {name: page[name] for name in ("kind", "category", "created_at", "fields")}
+        gap = "\n" if "\n" in text else " "
+        text = f"{titles[-1].rstrip(':')}:{gap}{text}"
+    shared = {name: page[name] for name in ("kind", "category", "created_at", "fields")}
     return Section(
         text=text,
         heading=" > ".join(titles)[:MAX_LABEL],
         tags=tuple(_labels(tags)[:MAX_LABELS]),
         entities=tuple(_labels(links)[:MAX_LABELS]),
         context=" > ".join(dict.fromkeys((page["title"], *titles)))[:MAX_TEXT],
-        **about,
+        **shared,
     )
 
 
@@ -210,18 +200,15 @@ def _plain(text: str, tags: list[str], links: list[str]) -> str:
             if not tag.replace("/", "").replace("-", "").isdecimal():
                 tags.append(tag.strip("/-"))
             return match.group()
-        return _link(match.group("target"), match.group("shown"), links)
+        if _ATTACHED.search(match.group("target").strip()):
+            return ""
+        name, _, inner = match.group("target").partition("#")
+        if name.strip():
+            links.append(name.strip().rstrip("/").rpartition("/")[2])
+        shown = (match.group("shown") or "").strip()
+        return shown or " > ".join(part.strip() for part in (name, inner) if part.strip())
 
     return _MARKED.sub(read, text)
-
-
-def _link(target: str, alias: str | None, links: list[str]) -> str:
-    if _ATTACHED.search(target.strip()):
-        return ""
-    name, _, inner = target.partition("#")
-    if name.strip():
-        links.append(name.strip().rstrip("/").rpartition("/")[2])
-    return (alias or "").strip() or " > ".join(part.strip() for part in (name, inner) if part.strip())
 
 
 # ── sections and pieces ───────────────────────────────────────────────────────────────────────────────────────────────

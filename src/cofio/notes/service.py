@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import builtins
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError
 from cofio.ingest import sanitize
 from cofio.ingest.writer import Writer
-from cofio.models.markdown_notes import FiledPart, FileState, IndexResult, NotesFolder, Stamp, VaultExportResult
+from cofio.models.markdown_notes import FileState, IndexResult, NotesFolder, Stamp, VaultExportResult
 from cofio.models.memory import (
     Add,
     Change,
@@ -48,13 +48,16 @@ from cofio.notes.sync import FilePage, SectionPair, SyncVerdict
 from cofio.ports import Clock, Store
 from cofio.text.tokens import fingerprint
 
-BATCH = 500  # decisions in one changeset
-_AT_ONCE = 500  # memories checked, and notes written, per batch
+BATCH = 500  # decisions in one changeset, and memories or notes in one batch
 _OF_A_FILE = 1_000  # memories of one source that are searched
 _TRIES = 3
 _SETTLED = 2_000_000_000  # nanoseconds; a file modified just before reading may change again with the same stamp
 _MANY = 10  # files; an empty folder that had so many is treated as unmounted
 _LONGEST = 20  # length of a chain of corrections
+_NOT_OURS = "A file of this name exists and is not an exported note."
+_EDITED = "The note was edited since it was exported. Index the folder first."
+#: Pages with the parts of each and the decisions for them.
+_Batch: TypeAlias = list[tuple[FilePage, list[tuple[SectionPair, SyncVerdict]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ class NotesService:
         """
         hour = paths.hour_of(self._clock())
         place = self._label_folder(files.make(self._folder()), "")
-        name = _free_name(place.path, hour)
+        while (place.path / (name := f"{hour}-{secrets.token_hex(4)}.md")).exists():
+            pass
         fact = self._writer.access.own_fact(_make_fact(summary, tags, fields, place.source(name), name))
         page = sections.flushed_page(fact.text, fact.tags, hour)
         with files.draft(place.path, page) as written:
@@ -100,15 +104,10 @@ class NotesService:
                     ) from error
                 raise
         with suppress(OSError, StoreError):  # both exist; the next read of the folder matches them
-            self._record(place, name, page.encode(), done.changes[0].memory_id)
+            content = page.encode()
+            parts = sections.split_sections(files.text_of(content), name)
+            self._store.notes.put(place.key, [_written_state(place, name, content, parts, done.changes[0].memory_id)])
         return done.changes[0]
-
-    def _record(self, place: FolderPath, name: str, content: bytes, memory: int) -> None:
-        parts = sections.split_sections(files.text_of(content), name)
-        page = FilePage(name, _read_stamp(place.path / name), files.hash_of(content), tuple(parts))
-        self._store.notes.put(
-            place.key, [sync.file_state(page, [SectionPair(part) for part in parts], [memory] * len(parts))]
-        )
 
     # ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -131,21 +130,22 @@ class NotesService:
         """
         self._writer.access.require_owner("Reading folders")
         check_bool(dry_run, "dry_run")
-        if folder is None and self._is_unused(self._folder()):
-            return IndexResult(folder=str(self._folder()), dry_run=dry_run)
+        if folder is None and not self._folder().exists():
+            known = {FolderPath.of(key).path for key in self._store.notes.folders()}
+            if self._folder() not in known:
+                return IndexResult(folder=str(self._folder()), dry_run=dry_run)
         place = self._label_folder(files.resolve_folder(folder or self._folder()), label)
         with files.folder_lock(place.path):
             reading = _FolderSync(self._store, self._writer, place, self._clock, by=by, dry_run=dry_run)
             for tried in range(1, _TRIES + 1):
                 try:
-                    return reading.done(frozenset(but), progress or _ignore_progress, halted or _never)
+                    return reading.run(
+                        frozenset(but), progress or (lambda _done, _total: None), halted or (lambda: False)
+                    )
                 except (Conflict, NotFound):  # a memory changed after the decision
                     if tried == _TRIES:
                         raise
         raise AssertionError
-
-    def _is_unused(self, folder: Path) -> bool:
-        return not folder.exists() and not any(FolderPath.of(key).path == folder for key in self._store.notes.folders())
 
     def look(self, folder: Path | str | None = None) -> dict[str, Stamp]:
         """Return size and modification time of the Markdown files of a folder, by relative path."""
@@ -215,7 +215,7 @@ class NotesService:
         checked = as_scope(scope)
         place = self._label_folder(files.make(Path(folder).expanduser()), "")
         with files.folder_lock(place.path):
-            return _VaultWriter(self._store, place).done(checked)
+            return _VaultWriter(self._store, place).run(checked)
 
 
 def _make_fact(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:
@@ -230,47 +230,29 @@ def _make_fact(summary: str, tags: Sequence[str], about: Mapping[str, Any], sour
     return replace(fact, metadata={**fact.metadata, "note": {"path": name, "heading": ""}})
 
 
-def _free_name(folder: Path, hour: str) -> str:
-    while (folder / (name := f"{hour}-{secrets.token_hex(4)}.md")).exists():
-        pass
-    return name
-
-
-def _read_stamp(path: Path) -> Stamp:
-    about = path.lstat()
-    return Stamp(about.st_size, about.st_mtime_ns)
-
-
 def _resolve(path: Path) -> Path:
     with suppress(OSError, RuntimeError):
         return path.resolve()
     return path
 
 
+def _written_state(
+    place: FolderPath, name: str, content: bytes, parts: Iterable[Section | Note], memory: int
+) -> FileState:
+    """Return the record of a file that was just written, with all of its parts in one memory."""
+    status = (place.path / name).lstat()
+    stamp = Stamp(status.st_size, status.st_mtime_ns)
+    return sync.file_state(name, stamp, files.hash_of(content), ((part, memory) for part in parts))
+
+
 # ── reading a folder ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(slots=True)
-class _SectionResult:
-    """Decisions for a part, and its memory once they are applied."""
-
-    pair: SectionPair
-    verdict: SyncVerdict
-    memory: int = 0
 
 
 class _FolderSync:
     """One synchronization of a folder, decided and applied in batches. Can be restarted."""
 
     def __init__(
-        self,
-        store: Store,
-        writer: Writer,
-        place: FolderPath,
-        clock: Callable[[], str],
-        *,
-        by: str,
-        dry_run: bool,
+        self, store: Store, writer: Writer, place: FolderPath, clock: Clock, *, by: str, dry_run: bool
     ) -> None:
         self._store = store
         self._writer = writer
@@ -280,9 +262,7 @@ class _FolderSync:
         self._identity = store.snapshots.identity()
         self._indexed = IndexResult(folder=str(place.path), dry_run=dry_run)
 
-    def done(
-        self, but: frozenset[str], progress: Callable[[int, int], None], halted: Callable[[], bool]
-    ) -> IndexResult:
+    def run(self, but: frozenset[str], progress: Callable[[int, int], None], halted: Callable[[], bool]) -> IndexResult:
         """Synchronize the memories and return the result."""
         listing, filed = files.look(self._place.path), self._store.notes.files(self._place.key)
         skipped = dict(listing.skipped)
@@ -296,23 +276,29 @@ class _FolderSync:
         pages, touched = self._read(stamps, filed, skipped, halted)
         if halted():  # before any decision: nothing changes
             return replace(self._indexed, files=len(listing.stamps), skipped=tuple(sorted(skipped.items())))
+
         waiting = {page.path for page in pages}
         progress(len(stamps) - len(waiting), len(stamps))
         if pages or deleted:
             matches = sync.match_sections(pages, filed, deleted)
             owners = sync.count_sections(filed, matches.pairs, deleted)
-            ordered = sorted(pages, key=lambda page: not _is_tied(matches.pairs[page.path]))
+            # Pages with parts from other files come first: both are recorded together, so that the memories are kept.
+            tied = {path for path, pairs in matches.pairs.items() if any(pair.moved for pair in pairs)}
+            ordered = sorted(pages, key=lambda page: page.path not in tied)
             for batch in self._make_batches(ordered, matches.pairs, owners, skipped):
                 self._store_batch(batch)
                 waiting -= {page.path for page, _ in batch}
                 progress(len(stamps) - len(waiting), len(stamps))
-                # Stop only when no waiting page holds a part moved from a file that is already recorded.
-                if halted() and not any(_is_tied(matches.pairs[path]) for path in waiting - skipped.keys()):
+                if halted() and not tied & (waiting - skipped.keys()):
                     break
             orphans = [part.old.memory for part in matches.left if part.path not in waiting]
             self._archive([memory for memory in orphans if not owners[memory]])
+
         progress(len(stamps) - len(waiting - skipped.keys()), len(stamps))
-        self._record(touched, deleted)
+        if touched and not self._dry_run:
+            self._store.notes.put(self._place.key, touched)
+        if deleted and not self._dry_run:
+            self._store.notes.drop(self._place.key, deleted)
         return replace(
             self._indexed,
             files=len(listing.stamps),
@@ -336,30 +322,24 @@ class _FolderSync:
             if halted():
                 break
             old = filed.get(path)
-            if old is None or not _is_settled(old, stamp, old.at):
-                try:
-                    page = self._read_page(path, stamp, old)
-                except FileNotFoundError:
-                    continue  # deleted meanwhile: handled by the next read
-                except (ValueError, OSError) as error:
-                    skipped[path] = _explain(error)
-                    continue
-                if page:
-                    pages.append(page)
-                elif old and ((old.size, old.modified) != stamp or _is_settled(old, stamp, now)):
-                    touched.append(sync.with_stamp(old, stamp))
+            if old and _is_settled(old, stamp, old.at):
+                continue
+            try:
+                content = files.content_of(self._place.path / path)
+                digest = files.hash_of(content)
+                if old is None or old.hash != digest:
+                    text = files.text_of(content)
+                    parts, note = tuple(sections.split_sections(text, path)), obsidian.parse_note(text, self._identity)
+                    pages.append(FilePage(path, stamp, digest, parts, note))
+                elif (old.size, old.modified) != stamp or _is_settled(old, stamp, now):
+                    touched.append(replace(old, size=stamp.size, modified=stamp.modified, at=""))
+            except FileNotFoundError:
+                pass  # deleted meanwhile: handled by the next read
+            except OSError as error:
+                skipped[path] = f"The file cannot be read: {error.strerror}."
+            except ValueError as error:
+                skipped[path] = str(error)
         return pages, touched
-
-    def _read_page(self, path: str, stamp: Stamp, old: FileState | None) -> FilePage | None:
-        """Return the page of a file, or None if its content is unchanged."""
-        content = files.content_of(self._place.path / path)
-        digest = files.hash_of(content)
-        if old and old.hash == digest:
-            return None
-        text = files.text_of(content)
-        return FilePage(
-            path, stamp, digest, tuple(sections.split_sections(text, path)), obsidian.parse_note(text, self._identity)
-        )
 
     # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -369,68 +349,49 @@ class _FolderSync:
         pairs: Mapping[str, Sequence[SectionPair]],
         owners: dict[int, int],
         skipped: dict[str, str],
-    ) -> Iterator[builtins.list[tuple[FilePage, builtins.list[_SectionResult]]]]:
+    ) -> Iterator[_Batch]:
         """Yield pages with their decisions, in batches of one changeset each."""
-        batch: list[tuple[FilePage, list[_SectionResult]]] = []
+        batch: _Batch = []
         size = 0
         for page in pages:
             try:
-                results = self._decide_page(page, pairs[page.path], owners)
+                verdicts = self._decide_page(page, pairs[page.path], owners)
             except InvalidInput as error:
                 skipped[page.path] = str(error)
                 continue
-            count = sum(len(result.verdict.decisions) for result in results)
+            count = sum(len(verdict.decisions) for _, verdict in verdicts)
             if batch and size + count > BATCH:
                 yield batch
                 batch, size = [], 0
-            batch.append((page, results))
+            batch.append((page, verdicts))
             size += count
         if batch:
             yield batch
 
     def _decide_page(
         self, page: FilePage, pairs: Sequence[SectionPair], owners: dict[int, int]
-    ) -> list[_SectionResult]:
-        memories = self._load_memories(pairs)
+    ) -> list[tuple[SectionPair, SyncVerdict]]:
+        memories = {memory.id: memory for memory in self._store.get([pair.memory for pair in pairs if pair.memory])}
         spare = self._find_spare(page, pairs, owners)
-        results: list[_SectionResult] = []
+        verdicts: list[tuple[SectionPair, SyncVerdict]] = []
         for pair in pairs:
-            if isinstance(pair.content, Note):
-                memory = memories.get(pair.content.memory)
-                verdict = SyncVerdict(sync.for_note(pair, memory), pair.content.memory)
+            part, old, memory = pair.content, pair.old, memories.get(pair.memory)
+            if isinstance(part, Note):
+                verdicts.append((pair, SyncVerdict(sync.for_note(pair, memory), part.memory)))
+                continue
+            fact = self._to_fact(part, page.path)
+            if old and owners[old.memory] > 1 and part.text_digest != old.text_digest:
+                owners[old.memory] -= 1  # another part still has this text
+                old = None
+            if old:
+                heir = self._find_heir(memory) if memory and memory.archived else None
+                verdict = sync.decide_section(pair, fact, memory, heir)
+            elif matches := spare.get(fingerprint(fact.text)):
+                verdict = sync.decide_found_again(part, fact, matches.pop())
             else:
-                verdict = self._decide_part(pair, self._to_fact(pair.content, page.path), memories, spare, owners)
-            results.append(_SectionResult(pair, verdict, verdict.memory or 0))
-        return results
-
-    def _decide_part(
-        self,
-        pair: SectionPair,
-        fact: Fact,
-        memories: Mapping[int, Memory],
-        spare: dict[int, list[Memory]],
-        owners: dict[int, int],
-    ) -> SyncVerdict:
-        old = pair.old
-        if (
-            old and owners[old.memory] > 1 and pair.content.text_digest != old.text_digest
-        ):  # another part still has this text
-            owners[old.memory] -= 1
-            old = None
-        if old is None:
-            matches = spare.get(fingerprint(fact.text))
-            assert isinstance(pair.content, Section)
-            return sync.decide_found_again(pair.content, fact, matches.pop()) if matches else sync.new_section(fact)
-        memory = memories.get(old.memory)
-        heir = self._find_heir(memory) if memory and memory.archived else None
-        return sync.decide_section(pair, fact, memory, heir)
-
-    def _load_memories(self, pairs: Sequence[SectionPair]) -> dict[int, Memory]:
-        ids = [
-            pair.content.memory if isinstance(pair.content, Note) else pair.old.memory if pair.old else 0
-            for pair in pairs
-        ]
-        return {memory.id: memory for memory in self._store.get([memory_id for memory_id in ids if memory_id])}
+                verdict = sync.new_section(fact)
+            verdicts.append((pair, verdict))
+        return verdicts
 
     def _find_spare(
         self, page: FilePage, pairs: Sequence[SectionPair], owners: Mapping[int, int]
@@ -439,13 +400,12 @@ class _FolderSync:
 
         They remain if a read died before it was recorded, or if the file was missing for a while.
         """
-        if all(isinstance(pair.content, Note) or pair.old for pair in pairs):
+        if all(pair.memory for pair in pairs):
             return {}
         scope = Scope(source=self._place.source(page.path), include_archived=True)
+        memories = self._store.newest(scope, _OF_A_FILE)
         by_fingerprint: dict[int, list[Memory]] = {}
-        for memory in sorted(
-            self._store.newest(scope, _OF_A_FILE), key=lambda candidate: (not candidate.archived, -candidate.id)
-        ):
+        for memory in sorted(memories, key=lambda candidate: (not candidate.archived, -candidate.id)):
             if not owners.get(memory.id) and memory.superseded_by is None:
                 by_fingerprint.setdefault(fingerprint(memory.text), []).append(memory)
         return by_fingerprint
@@ -474,75 +434,57 @@ class _FolderSync:
             created_at=part.created_at,
         )
 
-    # ── doing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── applying ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _store_batch(self, batch: Sequence[tuple[FilePage, Sequence[_SectionResult]]]) -> None:
+    def _store_batch(self, batch: _Batch) -> None:
         """Apply the decisions for these pages and record the pages as read."""
-        results = [result for _, page in batch for result in page]
-        created = [result for result in results if result.verdict.memory is None]
-        first = [result.verdict.decisions[0] for result in created]
-        rest = [
-            decision for result in results if result.verdict.memory is not None for decision in result.verdict.decisions
-        ]
-        changes = self._apply([*first, *rest])
+        verdicts = [verdict for _, page_verdicts in batch for _, verdict in page_verdicts]
+        creating = [verdict.decisions[0] for verdict in verdicts if verdict.memory is None]
+        others = [decision for verdict in verdicts if verdict.memory is not None for decision in verdict.decisions]
+        changes = self._apply([*creating, *others])
         if self._dry_run:
             return
-        for result, change in zip(created, _iter_writes(first, changes), strict=True):
-            result.memory = change.memory_id
-        states = [sync.file_state(page, *_split_results(parts)) for page, parts in batch]
+        created = _iter_writes(creating, changes)
+        states = []
+        for page, page_verdicts in batch:
+            parts = [
+                (pair.content, next(created).memory_id if verdict.memory is None else verdict.memory)
+                for pair, verdict in page_verdicts
+            ]
+            states.append(sync.file_state(page.path, page.stamp, page.hash, parts))
         self._store.notes.put(self._place.key, states)
 
-    def _archive(self, ids: Sequence[int]) -> None:
+    def _archive(self, ids: Iterable[int]) -> None:
         """Archive memories whose parts no longer exist."""
         for batch in _batches_of(list(dict.fromkeys(ids))):
             live = [memory.id for memory in self._store.get(batch) if not memory.archived]
             self._apply([Delete(memory_id, "its note is gone") for memory_id in live])
 
-    def _record(self, touched: Sequence[FileState], deleted: Sequence[str]) -> None:
-        """Record new stamps of unchanged files and remove deleted files."""
-        if touched and not self._dry_run:
-            self._store.notes.put(self._place.key, touched)
-        if deleted and not self._dry_run:
-            self._store.notes.drop(self._place.key, deleted)
-
     def _apply(self, decisions: Sequence[Decision]) -> Sequence[Change]:
         """Apply the decisions and return the changes; a dry run only counts."""
         if not decisions:
             return ()
-        done, waiting = None, 0
+        done, waiting, indexed = None, 0, self._indexed
         if not self._dry_run:
             why = f"notes {self._place.label or self._place.path.name}"
-            series = self._indexed.changeset
-            done, waiting = self._writer.apply_without_embedder(decisions, by=self._by, why=why, part_of=series)
+            done, waiting = self._writer.apply_without_embedder(
+                decisions, by=self._by, why=why, part_of=indexed.changeset
+            )
+        changes = done.changes if done else ()
         restored = {decision.id for decision in decisions if isinstance(decision, Restore)}
         writes = [decision for decision in decisions if isinstance(decision, Add | Update)]
-        noops = sum(change.action == "noop" for change in _iter_writes(writes, done.changes if done else ()))
+        noops = sum(change.action == "noop" for change in _iter_writes(writes, changes))
+        updates = [decision for decision in decisions if isinstance(decision, Edit | Update)]
         self._indexed = replace(
-            self._indexed,
-            added=self._indexed.added + sum(isinstance(decision, Add | Restore) for decision in decisions) - noops,
-            updated=self._indexed.updated + sum(_is_update(decision, restored) for decision in decisions),
-            archived=self._indexed.archived + sum(isinstance(decision, Delete) for decision in decisions),
-            unembedded=self._indexed.unembedded + waiting,
-            changeset=self._indexed.changeset or (done.id if done else None),
+            indexed,
+            added=indexed.added + sum(isinstance(decision, Add | Restore) for decision in decisions) - noops,
+            updated=indexed.updated
+            + sum(isinstance(decision, Update) or decision.id not in restored for decision in updates),
+            archived=indexed.archived + sum(isinstance(decision, Delete) for decision in decisions),
+            unembedded=indexed.unembedded + waiting,
+            changeset=indexed.changeset or (done.id if done else None),
         )
-        return done.changes if done else ()
-
-
-def _is_tied(pairs: Sequence[SectionPair]) -> bool:
-    """Return whether a page holds a part moved from another file; both must be recorded together to keep its memory."""
-    return any(pair.moved for pair in pairs)
-
-
-def _ignore_progress(so_far: int, of: int) -> None:
-    """Ignore progress."""
-
-
-def _never() -> bool:
-    return False
-
-
-def _is_update(decision: Decision, restored: set[int]) -> bool:
-    return isinstance(decision, Update) or (isinstance(decision, Edit) and decision.id not in restored)
+        return changes
 
 
 def _iter_writes(first: Sequence[Decision], changes: Sequence[Change]) -> Iterator[Change]:
@@ -553,19 +495,11 @@ def _iter_writes(first: Sequence[Decision], changes: Sequence[Change]) -> Iterat
         place += 2 if isinstance(decision, Update) else 1
 
 
-def _split_results(results: Sequence[_SectionResult]) -> tuple[list[SectionPair], list[int]]:
-    return [result.pair for result in results], [result.memory for result in results]
-
-
 def _is_settled(old: FileState, stamp: Stamp, at: str) -> bool:
     """Return whether a file with an unchanged stamp is known to be unchanged since it was read at `at`."""
     if (old.size, old.modified) != stamp:
         return False
     return stamp.modified + _SETTLED < datetime.fromisoformat(at).timestamp() * 1_000_000_000
-
-
-def _explain(error: ValueError | OSError) -> str:
-    return f"The file cannot be read: {error.strerror}." if isinstance(error, OSError) else str(error)
 
 
 def _redact(value: Any) -> Any:
@@ -599,54 +533,50 @@ class _VaultWriter:
         self._paths = {part.memory: path for path, file in self._filed.items() for part in file.parts if part.exported}
         self._noted: list[FileState] = []
         self._skipped: dict[str, str] = {}
-        self._notes = self._written = 0
+        self._written = 0
 
-    def done(self, scope: Scope) -> VaultExportResult:
-        read_here = self._read_here()
-        after = None
-        while memories := self._store.page(scope, limit=_AT_ONCE, after=after)[0]:
-            names = self._get_names([memory.supersedes for memory in memories if memory.supersedes])
+    def run(self, scope: Scope) -> VaultExportResult:
+        # Memories that were read from notes in this folder or a parent need no note.
+        keys = [key for key in self._store.notes.folders() if self._place.path.is_relative_to(FolderPath.of(key).path)]
+        states = [file for key in keys for file in self._store.notes.files(key).values()]
+        read_here = {part.memory for file in states for part in file.parts if not part.exported}
+        after, notes = None, 0
+        while memories := self._store.page(scope, limit=BATCH, after=after)[0]:
+            older = self._store.get([memory.supersedes for memory in memories if memory.supersedes])
+            names = {memory.id: self._path_of(memory) for memory in older}
             for memory in memories:
-                if memory.id not in read_here:
-                    self._write(memory, names.get(memory.supersedes or 0, ""))
-            self._flush()
+                if memory.id in read_here:
+                    continue
+                path = self._path_of(memory)
+                try:
+                    self._write(path, memory, names.get(memory.supersedes or 0, ""))
+                    notes += 1
+                except _SkippedFile as reason:
+                    self._skipped[path] = str(reason)
+            if self._noted:
+                self._store.notes.put(self._place.key, self._noted)
+                self._noted = []
             after = memories[-1].id
-        removed = 0 if scope.include_archived else self._remove()
-        self._flush()
         return VaultExportResult(
             folder=str(self._place.path),
-            notes=self._notes,
+            notes=notes,
             written=self._written,
-            removed=removed,
+            removed=0 if scope.include_archived else self._remove(),
             skipped=tuple(sorted(self._skipped.items())),
         )
 
-    def _read_here(self) -> set[int]:
-        """Return the memories that were read from notes in this folder or a parent; they need no note."""
-        keys = [key for key in self._store.notes.folders() if self._place.path.is_relative_to(FolderPath.of(key).path)]
-        states = (file for key in keys for file in self._store.notes.files(key).values())
-        return {part.memory for file in states for part in file.parts if not part.exported}
+    def _path_of(self, memory: Memory) -> str:
+        return self._paths.get(memory.id) or paths.note_name(memory)
 
-    def _get_names(self, ids: Sequence[int]) -> dict[int, str]:
-        return {memory.id: self._paths.get(memory.id) or paths.note_name(memory) for memory in self._store.get(ids)}
-
-    def _write(self, memory: Memory, supersedes: str) -> None:
-        path = self._paths.get(memory.id) or paths.note_name(memory)
-        try:
-            self._put(path, memory, supersedes)
-        except _SkippedFile as left:
-            self._skipped[path] = str(left)
-        else:
-            self._notes += 1
-
-    def _put(self, path: str, memory: Memory, supersedes: str) -> None:
+    def _write(self, path: str, memory: Memory, supersedes: str) -> None:
+        """Write the note of a memory unless it is up to date. Raise _SkippedFile if the file has to be kept."""
         old, target = self._filed.get(path), self._place.path / path
         try:
             content = files.content_of(target)
         except FileNotFoundError:
             if old:
                 raise _SkippedFile("The note was deleted. Index the folder to archive its memory.") from None
-            self._place_new(path, memory, obsidian.render_note(memory, self._identity, supersedes=supersedes))
+            self._create(path, memory, obsidian.render_note(memory, self._identity, supersedes=supersedes))
             return
         except OSError as error:
             raise _SkippedFile(f"The note cannot be read: {error.strerror}.") from error
@@ -657,51 +587,36 @@ class _VaultWriter:
                 self._record(path, content, memory)
             return
         if old is None or self._paths.get(memory.id) != path:  # having been read does not make it an exported note
-            raise _SkippedFile("A file of this name exists and is not an exported note.")
+            raise _SkippedFile(_NOT_OURS)
         if old.hash != files.hash_of(content):
-            raise _SkippedFile("The note was edited since it was exported. Index the folder first.")
+            raise _SkippedFile(_EDITED)
         with files.draft(self._place.path, rendered) as written:
             if files.content_of(target) != content:  # edited while it was compared
-                raise _SkippedFile("The note was edited since it was exported. Index the folder first.")
+                raise _SkippedFile(_EDITED)
             files.replace_file(written, target)
         self._record(path, rendered.encode(), memory)
         self._written += 1
 
-    def _place_new(self, path: str, memory: Memory, page: str) -> None:
+    def _create(self, path: str, memory: Memory, page: str) -> None:
         with files.draft(self._place.path, page) as written:
             try:
                 files.create_file(written, self._place.path / path)
             except FileExistsError as error:
-                raise _SkippedFile("A file of this name exists and is not an exported note.") from error
+                raise _SkippedFile(_NOT_OURS) from error
         self._record(path, page.encode(), memory)
         self._written += 1
 
     def _record(self, path: str, content: bytes, memory: Memory) -> None:
         note = obsidian.unchanged_note(memory)
-        part = FiledPart(memory.id, "", note.text_digest, note.fields_digest, exported=True)
-        stamp = _read_stamp(self._place.path / path)
-        self._noted.append(
-            FileState(path=path, hash=files.hash_of(content), size=stamp.size, modified=stamp.modified, parts=(part,))
-        )
-
-    def _flush(self) -> None:
-        if self._noted:
-            self._store.notes.put(self._place.key, self._noted)
-            self._noted = []
+        self._noted.append(_written_state(self._place, path, content, [note], memory.id))
 
     def _remove(self) -> int:
         """Remove unedited notes of archived or erased memories; return the number removed."""
-        live = {
-            memory.id
-            for batch in _batches_of(list(self._paths))
-            for memory in self._store.get(batch)
-            if not memory.archived
-        }
+        batches = _batches_of(list(self._paths))
+        live = {memory.id for batch in batches for memory in self._store.get(batch) if not memory.archived}
         removed_paths: list[str] = []
         removed = 0
-        for memory, path in self._paths.items():
-            if memory in live:
-                continue
+        for path in [path for memory_id, path in self._paths.items() if memory_id not in live]:
             target = self._place.path / path
             try:
                 if files.hash_of(files.content_of(target)) != self._filed[path].hash:

@@ -10,8 +10,8 @@ part is unchanged; once the text of the part changes, the page wins.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput
@@ -41,6 +41,13 @@ class SectionPair:
     content: Section | Note
     old: FiledPart | None = None
     moved: bool = False  # it was in another file
+
+    @property
+    def memory(self) -> int:
+        """The id of its memory; 0 for a new part."""
+        if isinstance(self.content, Note):
+            return self.content.memory
+        return self.old.memory if self.old else 0
 
 
 class RemovedSection(NamedTuple):
@@ -181,24 +188,21 @@ def bring_up_to_date(
 ) -> list[Decision]:
     """Return the edit that makes the memory match the fact; empty if it already does.
 
-    Besides the text, only `defined_fields` of the page and its location are taken from the fact.
+    Besides the text, only `defined_fields` of the page and its location are taken from the fact. Metadata that the note
+    defined before is replaced.
     """
     fields: dict[str, Any] = {"text": fact.text} if words else {}
     if about:
         fields |= {name: getattr(fact, name) for name in ("source", *defined_fields)}
-        fields["metadata"] = _merge_metadata(memory, fact)
+        note = memory.metadata.get("note")
+        names = note.get("fields") if isinstance(note, dict) else None
+        previous_names = set(names) if isinstance(names, list) else set()
+        kept = {name: value for name, value in memory.metadata.items() if name not in previous_names}
+        fields["metadata"] = {**kept, **fact.metadata}
     changes = {name: value for name, value in fields.items() if getattr(memory, name) != value}
     if "kind" in changes:
         changes["category"] = fact.category  # otherwise derived from the new kind
     return [Edit(memory.id, changes, "its note was edited")] if changes else []
-
-
-def _merge_metadata(memory: Memory, fact: Fact) -> dict[str, Any]:
-    """Return the memory's metadata with the note's fields replaced by the current ones."""
-    note = memory.metadata.get("note")
-    names = note.get("fields") if isinstance(note, dict) else None
-    previous_names = set(names) if isinstance(names, list) else set()
-    return {**{name: value for name, value in memory.metadata.items() if name not in previous_names}, **fact.metadata}
 
 
 def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
@@ -215,7 +219,8 @@ def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
     words, about = note.text_digest != filed.text_digest, note.fields_digest != filed.fields_digest
     if not words and (not about or memory.archived):
         return []
-    if old is None and (memory.archived or _is_older(note, memory)):
+    is_older = note.updated and note.updated[:_SECOND] != memory.updated_at[:_SECOND]
+    if old is None and (memory.archived or is_older):
         hint = "Export the note again, or remove `updated` from it to overwrite the memory."
         raise InvalidInput(f"Memory {memory.id} was changed since the note was written.", hint)
     fields = {**({"text": note.text} if words else {}), **({"tags": note.tags, "pinned": note.pinned} if about else {})}
@@ -227,38 +232,25 @@ def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
     return [*back, *([Edit(memory.id, changes, "its note was edited")] if changes else [])]
 
 
-def _is_older(note: Note, memory: Memory) -> bool:
-    return bool(note.updated) and note.updated[:_SECOND] != memory.updated_at[:_SECOND]
-
-
-def file_state(page: FilePage, pairs: Sequence[SectionPair], memories: Sequence[int]) -> FileState:
-    """Return the record of a page as read, with the memories of its parts."""
-    parts = tuple(_to_filed_part(pair.content, memory) for pair, memory in zip(pairs, memories, strict=True))
-    return FileState(path=page.path, hash=page.hash, size=page.stamp.size, modified=page.stamp.modified, parts=parts)
-
-
-def _to_filed_part(section: Section | Note, memory: int) -> FiledPart:
-    if isinstance(section, Note):
-        return FiledPart(memory, "", section.text_digest, section.fields_digest, exported=True)
-    return FiledPart(memory, section.heading_digest, section.text_digest, section.fields_digest)
-
-
-def with_stamp(old: FileState, stamp: Stamp) -> FileState:
-    """Return the record with a new stamp and the same content."""
-    return replace(old, size=stamp.size, modified=stamp.modified, at="")
+def file_state(path: str, stamp: Stamp, content_hash: str, parts: Iterable[tuple[Section | Note, int]]) -> FileState:
+    """Return the record of a file as read: its parts, each with its memory."""
+    filed_parts = tuple(
+        FiledPart(
+            memory,
+            part.heading_digest if isinstance(part, Section) else "",
+            part.text_digest,
+            part.fields_digest,
+            exported=isinstance(part, Note),
+        )
+        for part, memory in parts
+    )
+    return FileState(path=path, hash=content_hash, size=stamp.size, modified=stamp.modified, parts=filed_parts)
 
 
 def count_sections(
     filed: Mapping[str, FileState], pairs: Mapping[str, Sequence[SectionPair]], gone: Collection[str]
 ) -> Counter[int]:
     """Count the parts of each memory after these pages are read and the others are gone."""
-    rest = (old.memory for path, file in filed.items() if path not in pairs and path not in gone for old in file.parts)
-    return Counter([*rest, *_memory_ids(pairs)])
-
-
-def _memory_ids(pairs: Mapping[str, Sequence[SectionPair]]) -> Iterator[int]:
-    for pair in (section_pair for page in pairs.values() for section_pair in page):
-        if isinstance(pair.content, Note):
-            yield pair.content.memory
-        elif pair.old:
-            yield pair.old.memory
+    unread = [file for path, file in filed.items() if path not in pairs and path not in gone]
+    kept = [old.memory for file in unread for old in file.parts]
+    return Counter([*kept, *(pair.memory for page in pairs.values() for pair in page if pair.memory)])
