@@ -13,20 +13,21 @@ not used. Vectors are copied; no model is needed.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from cofio.errors import Conflict
 from cofio.models.auth import Key
 from cofio.models.domain_knowledge import TABLES, DeleteRow, Knowledge, PurgeRow, PutRow, RowDecision, Table
 from cofio.models.episodes import ExportedEpisode
 from cofio.models.maintenance import ExportedMemory
-from cofio.models.memory import Adopt, Decision, Memory, Occurrence, Purge, Revert
+from cofio.models.memory import Adopt, Decision, Memory, Purge, Revert
 from cofio.ports import Snapshots, Store, Vector
 from cofio.stores.snapshot_export import as_vector
-from cofio.transfer import knowledge
+from cofio.transfer.export import row_to_dict
 
 BATCH = 1_000  # memories in one changeset
 EPISODES = 100  # episodes adopted at a time
@@ -37,6 +38,8 @@ STAYS = (
 )
 _ALL = 1 << 31  # more changesets than there can be
 _FIELDS = tuple(attribute.name for attribute in fields(Memory))
+_Row = TypeVar("_Row")
+_Id = TypeVar("_Id", int, str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,93 @@ class CopyResult:
         return {**asdict(self), "known": self.known}
 
 
+# ── the rows of a store ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _RowSet(Generic[_Row, _Id]):
+    """Rows of one kind, read in batches by ascending id."""
+
+    name: str
+    fetch: Callable[[Snapshots, _Id], Sequence[_Row]]  # returns the next batch above an id
+    get_id: Callable[[_Row], _Id]
+    lowest: _Id  # below every id
+    encode: Callable[[_Row], Iterable[bytes]]  # returns all data of a row, the same bytes for every kind of store
+
+    def batches(self, snapshots: Snapshots, after: _Id, last: _Id | None = None) -> Iterator[Sequence[_Row]]:
+        """Yield the rows above an id up to another, or all of them."""
+        while (last is None or after < last) and (rows := self.fetch(snapshots, after)):
+            after = self.get_id(rows[-1])
+            yield [row for row in rows if last is None or self.get_id(row) <= last]
+
+    def by_id(self, snapshots: Snapshots, after: _Id, last: _Id | None = None) -> dict[_Id, _Row]:
+        return {self.get_id(row): row for rows in self.batches(snapshots, after, last) for row in rows}
+
+
+def _encode_memory(row: ExportedMemory) -> Iterator[bytes]:
+    sightings = sorted(row.sightings, key=lambda sighting: (sighting.at, sighting.agent, sighting.session))
+    plain = {name: getattr(row.memory, name) for name in _FIELDS}
+    plain["anchors"] = [asdict(anchor) for anchor in row.memory.anchors]
+    plain["sightings"] = [(sighting.at, sighting.agent, sighting.session) for sighting in sightings]
+    plain["vector"] = None if row.vector is None else len(row.vector)
+    yield _to_json(plain)
+    yield row.vector or b""
+
+
+def _encode_episode(row: ExportedEpisode) -> Iterator[bytes]:
+    yield _to_json({**row.episode.as_dict(), "passages": [text for text, _ in row.passages]})
+    for _, vector in row.passages:
+        yield vector or b""
+
+
+def _to_json(plain: Mapping[str, Any]) -> bytes:
+    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _knowledge_rows(table: Table) -> _RowSet[Knowledge, str]:
+    return _RowSet(
+        "knowledge",
+        lambda snapshots, after: snapshots.knowledge(table, after, BATCH),
+        lambda row: row.id,
+        "",
+        lambda row: [_to_json(row_to_dict(row))],
+    )
+
+
+_MEMORIES = _RowSet[ExportedMemory, int](
+    "memories",
+    lambda snapshots, after: snapshots.rows(after, BATCH, vectors=True),
+    lambda row: row.memory.id,
+    0,
+    _encode_memory,
+)
+_KNOWLEDGE = tuple(_knowledge_rows(table) for table in TABLES)
+_EPISODES = _RowSet[ExportedEpisode, int](
+    "episodes",
+    lambda snapshots, after: snapshots.episodes(after, EPISODES),
+    lambda row: row.episode.id,
+    0,
+    _encode_episode,
+)
+
+
+class _RowDigest:
+    """Number of rows by kind, and a digest of all their data."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.hash = sha256()
+
+    def add(self, kind: _RowSet[_Row, Any], rows: Iterable[_Row]) -> None:
+        for row in rows:
+            for part in kind.encode(row):
+                self.hash.update(part)
+            self.counts[kind.name] += 1
+
+
+# ── copying ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 @dataclass(kw_only=True)
 class CopyRun:
     """Options and progress of a copy."""
@@ -72,8 +162,9 @@ class CopyRun:
     target: Store
     by: str = "library"
     progress: Callable[[int], None] = lambda _: None  # called with the rows read, in the source and then in the target
+    why: str = ""
     first: int | None = None  # the first changeset of the series
-    counted: dict[str, int] = field(default_factory=lambda: {"added": 0, "changed": 0, "removed": 0})
+    counted: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> CopyResult:
         """Make the target a copy of the present source. It can be run again after any interruption, and resumes.
@@ -81,35 +172,39 @@ class CopyRun:
         Raise Conflict if the target is not suitable, or if the result differs.
         """
         name = self.source.snapshots.identity()
+        self.why = f"copy of store {name}"
         embedder = self.source.stats()["embedder"]
         keys = self.source.keys.carried()
         self._refuse_other_keys({digest: key for key, digest in keys})
         self._become(name)
+        copied = _RowDigest()
         with self.source.snapshots.snapshot() as still:
             if self.source.stats()["embedder"] != embedder:
                 raise Conflict("The source store is being re-embedded.", "Copy it when `cofio reembed` has finished.")
-            self._keep_ids()
+            # All ids that the source ever assigned are reserved, so that those of deleted memories are not reused.
+            missing = self.source.snapshots.reserve(0) - self.target.snapshots.reserve(0)
+            if missing > 0:
+                self.target.snapshots.reserve(missing)
             self._sign(embedder)
-            copied = self._copy_rows(still, f"copy of store {name}")
-            self._copy_knowledge(still, copied, f"copy of store {name}")
-            self._copy_episodes(still, copied)
+            self._copy(_MEMORIES, still, copied, self._put_memories)
+            for kind in _KNOWLEDGE:
+                self._copy(kind, still, copied, self._put_knowledge)
+            self._copy(_EPISODES, still, copied, self._put_episodes)
         self._sign(embedder)  # now that all vectors are stored: the store may have to build an index of them
         for key, digest in keys:
             self.target.keys.adopt(key, digest)
         self._check(copied)
         return CopyResult(
             store=name,
-            memories=copied.count,
-            knowledge=copied.rows,
-            episodes=copied.episodes,
+            memories=copied.counts["memories"],
+            knowledge=copied.counts["knowledge"],
+            episodes=copied.counts["episodes"],
             keys=len(keys),
             embedder=embedder,
-            digest=copied.digest,
+            digest=copied.hash.hexdigest(),
             waiting=self.source.inbox.status().pending,
             **self.counted,
         )
-
-    # ── checks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _refuse_other_keys(self, coming: Mapping[str, Key]) -> None:
         names = {key.grant.name for key in coming.values() if key.revoked_at is None}
@@ -127,71 +222,57 @@ class CopyRun:
         if carrying.identity() != name:
             raise Conflict("The target store has memories of its own.", f"{hint} Nothing was changed.")
         changesets = self.target.changesets(_ALL)
-        if any(changeset.why != f"copy of store {name}" for changeset in changesets):
+        if any(changeset.why != self.why for changeset in changesets):
             raise Conflict("The target store was changed after it was copied.", f"{hint} Nothing was changed.")
         self.first = min((changeset.id for changeset in changesets), default=None)
 
-    # ── copying ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _keep_ids(self) -> None:
-        """Reserve all ids that the source ever assigned, so that those of deleted memories are not reused."""
-        missing = self.source.snapshots.reserve(0) - self.target.snapshots.reserve(0)
-        if missing > 0:
-            self.target.snapshots.reserve(missing)
-
     def _sign(self, embedder: str | None) -> None:
         signature = self.target.stats()["embedder"]
-        if embedder and embedder != signature:
-            self.target.set_signature(
-                embedder, reset=signature is not None
-            )  # recomputed since: all vectors are copied again
-        elif embedder:
-            self.target.set_signature(embedder)
+        if embedder:  # if it was re-embedded since, all vectors are copied again
+            self.target.set_signature(embedder, reset=signature not in (None, embedder))
 
-    def _copy_rows(self, still: Snapshots, why: str) -> _RowDigest:
-        """Copy every row; return their count and digest."""
-        copied, after = _RowDigest(), 0
-        highest = self.target.snapshots.counts()[1]
-        while rows := still.rows(after, BATCH, vectors=True):
-            last = rows[-1].memory.id
-            existing = _get_rows(self.target.snapshots, after, last) if after < highest else {}
-            self._bring(rows, existing, why)
-            copied.add(rows)
-            self.progress(copied.count)
+    def _copy(
+        self,
+        kind: _RowSet[_Row, _Id],
+        still: Snapshots,
+        copied: _RowDigest,
+        put: Callable[[Sequence[_Row], dict[_Id, _Row]], None],
+    ) -> None:
+        """Copy the rows of a kind: `put` gets each batch with the target's rows in its range, by id."""
+        after = kind.lowest
+        for rows in kind.batches(still, after):
+            last = kind.get_id(rows[-1])
+            put(rows, kind.by_id(self.target.snapshots, after, last))
+            copied.add(kind, rows)
+            if kind is _MEMORIES:
+                self.progress(copied.counts["memories"])
             after = last
-        self._bring((), _get_rows(self.target.snapshots, after, highest) if after < highest else {}, why)
-        return copied
+        put((), kind.by_id(self.target.snapshots, after))
 
-    def _bring(self, rows: Sequence[ExportedMemory], existing: Mapping[int, ExportedMemory], why: str) -> None:
-        """Make the target hold these rows, and no others in their range."""
+    def _put_memories(self, rows: Sequence[ExportedMemory], existing: dict[int, ExportedMemory]) -> None:
         ids = {row.memory.id for row in rows}
         gone = [memory_id for memory_id in existing if memory_id not in ids]
-        changed = [row for row in rows if row.memory.id in existing and not _is_same(row, existing[row.memory.id])]
         new = [row for row in rows if row.memory.id not in existing]
+        changed = [
+            row
+            for row in rows
+            if (old := existing.get(row.memory.id)) and list(_encode_memory(row)) != list(_encode_memory(old))
+        ]
         decisions: list[Decision] = [Purge(memory_id, "deleted at the source") for memory_id in gone]
-        decisions += [Revert(self._find_change(row.memory.id), "changed at the source") for row in changed]
+        for row in changed:
+            history = self.target.history(row.memory.id)
+            added_by = max(change.id for change in history if change.memory_id == row.memory.id)
+            decisions.append(Revert(added_by, "changed at the source"))
         vectors: dict[int, Vector] = {}
         for row in (*changed, *new):
             if row.vector is not None:
                 vectors[len(decisions)] = as_vector(row.vector)
             decisions.append(Adopt(row.memory, row.sightings))
         if decisions:
-            self._apply(decisions, vectors, why)
-        for name, items in (("added", new), ("changed", changed), ("removed", gone)):
-            self.counted[name] += len(items)
+            self._apply(decisions, vectors)
+        self.counted.update(added=len(new), changed=len(changed), removed=len(gone))
 
-    def _copy_knowledge(self, still: Snapshots, copied: _RowDigest, why: str) -> None:
-        """Copy every row of domain knowledge, as `_copy_rows` does for memories."""
-        for table in TABLES:
-            after = ""
-            while rows := still.knowledge(table, after, BATCH):
-                existing = _get_knowledge(self.target.snapshots, table, after, rows[-1].id)
-                self._bring_known(rows, existing, why)
-                copied.know(rows)
-                after = rows[-1].id
-            self._bring_known((), _get_knowledge(self.target.snapshots, table, after, None), why)
-
-    def _bring_known(self, rows: Sequence[Knowledge], existing: Mapping[str, Knowledge], why: str) -> None:
+    def _put_knowledge(self, rows: Sequence[Knowledge], existing: dict[str, Knowledge]) -> None:
         ids = {row.id for row in rows}
         decisions: list[RowDecision] = [
             PurgeRow(row.TABLE, row.id, "deleted at the source") for row in existing.values() if row.id not in ids
@@ -202,147 +283,47 @@ class CopyRun:
                 decisions += [DeleteRow(row.TABLE, row.id, "changed at the source")] if old else []
                 decisions.append(PutRow(row))
         if decisions:
-            self._apply((), {}, why, decisions)
+            self._apply((), {}, decisions)
 
-    def _copy_episodes(self, still: Snapshots, copied: _RowDigest) -> None:
-        """Copy every episode, without its capture, which stays in the source's inbox."""
-        after = 0
-        while episodes := still.episodes(after, EPISODES):
-            last = episodes[-1].episode.id
-            existing = {episode.episode.id: episode for episode in _iter_episodes(self.target.snapshots, after, last)}
-            changed = [episode for episode in episodes if existing.pop(episode.episode.id, None) != episode]
-            if changed:
-                self.target.episodes.adopt(changed)
-            self._remove_episodes(existing)
-            copied.say(episodes)
-            after = last
-        self._remove_episodes(episode.episode.id for episode in _iter_episodes(self.target.snapshots, after, None))
-
-    def _remove_episodes(self, ids: Iterable[int]) -> None:
-        if gone := list(ids):
-            self.target.episodes.remove(gone)
+    def _put_episodes(self, rows: Sequence[ExportedEpisode], existing: dict[int, ExportedEpisode]) -> None:
+        """Copy episodes without their captures, which stay in the source's inbox."""
+        changed = [row for row in rows if existing.pop(row.episode.id, None) != row]
+        if changed:
+            self.target.episodes.adopt(changed)
+        if existing:
+            self.target.episodes.remove(list(existing))
 
     def _apply(
-        self,
-        decisions: Sequence[Decision],
-        vectors: Mapping[int, Vector],
-        why: str,
-        knowledge: Sequence[RowDecision] = (),
+        self, decisions: Sequence[Decision], vectors: Mapping[int, Vector], knowledge: Sequence[RowDecision] = ()
     ) -> None:
         try:
-            done = self.target.apply(decisions, vectors, by=self.by, why=why, part_of=self.first, knowledge=knowledge)
+            done = self.target.apply(
+                decisions, vectors, by=self.by, why=self.why, part_of=self.first, knowledge=knowledge
+            )
         except Conflict as error:
             hint = "Stop that process, then copy again: the copy continues from here."
             raise Conflict("Another process changed the target store during the copy.", hint) from error
         self.first = self.first or done.id
 
-    def _find_change(self, memory_id: int) -> int:
-        """Return the change by which an earlier copy added the memory."""
-        return max(change.id for change in self.target.history(memory_id) if change.memory_id == memory_id)
-
     def _check(self, expected: _RowDigest) -> None:
         """Read everything back and compare the digests. Raise Conflict if they differ."""
-        actual, after = _RowDigest(), 0
+        actual, total = _RowDigest(), expected.counts["memories"]
+        kinds: tuple[_RowSet[Any, Any], ...] = (_MEMORIES, *_KNOWLEDGE, _EPISODES)
         with self.target.snapshots.snapshot() as still:
-            while rows := still.rows(after, BATCH, vectors=True):
-                actual.add(rows)
-                self.progress(expected.count + min(actual.count, expected.count))
-                after = rows[-1].memory.id
-            actual.know(knowledge.all_rows(still))
-            actual.say(_iter_episodes(still, 0, None))
-        if (*actual.counts, actual.digest) != (*expected.counts, expected.digest):
-            message = f"The copy has {actual.count:,} memories, {actual.rows:,} rows of domain knowledge, "
-            message += f"{actual.episodes:,} episodes and the digest {actual.digest}; "
-            message += (
-                f"the source has {expected.count:,}, {expected.rows:,}, {expected.episodes:,} and {expected.digest}."
+            for kind in kinds:
+                for rows in kind.batches(still, kind.lowest):
+                    actual.add(kind, rows)
+                    if kind is _MEMORIES:
+                        self.progress(total + min(actual.counts["memories"], total))
+        if (actual.counts, actual.hash.digest()) != (expected.counts, expected.hash.digest()):
+            here, there = actual.counts, expected.counts
+            message = (
+                f"The copy has {here['memories']:,} memories, {here['knowledge']:,} rows of domain knowledge, "
+                f"{here['episodes']:,} episodes and the digest {actual.hash.hexdigest()}; the source has "
+                f"{there['memories']:,}, {there['knowledge']:,}, {there['episodes']:,} and {expected.hash.hexdigest()}."
             )
             hint = "Another process may have changed the copy. Copy again: only the differences are copied."
             raise Conflict(message, hint)
-
-
-class _RowDigest:
-    """Number of rows, and a digest of all their data."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.rows = 0  # of domain knowledge
-        self.episodes = 0
-        self._hash = sha256()
-
-    def add(self, rows: Sequence[ExportedMemory]) -> None:
-        for row in rows:
-            self._hash.update(_to_bytes(row))
-            self._hash.update(row.vector or b"")
-        self.count += len(rows)
-
-    def know(self, rows: Iterable[Knowledge]) -> None:
-        for row in rows:
-            self._hash.update(_as_bytes(knowledge.row_to_dict(row)))
-            self.rows += 1
-
-    def say(self, episodes: Iterable[ExportedEpisode]) -> None:
-        for episode, passages in episodes:
-            texts = [text for text, _ in passages]
-            self._hash.update(_as_bytes({**episode.as_dict(), "passages": texts}))
-            for _, vector in passages:
-                self._hash.update(vector or b"")
-            self.episodes += 1
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        return self.count, self.rows, self.episodes
-
-    @property
-    def digest(self) -> str:
-        return self._hash.hexdigest()
-
-
-def _to_bytes(row: ExportedMemory) -> bytes:
-    """Return a memory with all its data, but without the vector, as the same bytes for every kind of store."""
-    plain = {name: getattr(row.memory, name) for name in _FIELDS}
-    plain["anchors"] = [asdict(anchor) for anchor in row.memory.anchors]
-    plain["sightings"] = [(sighting.at, sighting.agent, sighting.session) for sighting in _sort_sightings(row)]
-    plain["vector"] = None if row.vector is None else len(row.vector)
-    return _as_bytes(plain)
-
-
-def _as_bytes(plain: Mapping[str, Any]) -> bytes:
-    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _sort_sightings(row: ExportedMemory) -> list[Occurrence]:
-    return sorted(row.sightings, key=lambda sighting: (sighting.at, sighting.agent, sighting.session))
-
-
-def _is_same(row: ExportedMemory, other_row: ExportedMemory) -> bool:
-    return row.vector == other_row.vector and _to_bytes(row) == _to_bytes(other_row)
-
-
-def _get_rows(carrying: Snapshots, after: int, last: int) -> dict[int, ExportedMemory]:
-    """Return the rows above an id up to another, by id."""
-    return {row.memory.id: row for row in _iter_rows(carrying, after, last)}
-
-
-def _iter_rows(carrying: Snapshots, after: int, last: int) -> Iterator[ExportedMemory]:
-    while after < last and (rows := carrying.rows(after, BATCH, vectors=True)):
-        yield from (row for row in rows if row.memory.id <= last)
-        after = rows[-1].memory.id
-
-
-def _get_knowledge(carrying: Snapshots, table: Table, after: str, last: str | None) -> dict[str, Knowledge]:
-    """Return the rows of a table above an id up to another, or all of them, by id."""
-    by_id: dict[str, Knowledge] = {}
-    while (last is None or after < last) and (rows := carrying.knowledge(table, after, BATCH)):
-        by_id.update((row.id, row) for row in rows if last is None or row.id <= last)
-        after = rows[-1].id
-    return by_id
-
-
-def _iter_episodes(carrying: Snapshots, after: int, last: int | None) -> Iterator[ExportedEpisode]:
-    """Yield the episodes above an id up to another, or all of them."""
-    while (last is None or after < last) and (episodes := carrying.episodes(after, EPISODES)):
-        yield from (episode for episode in episodes if last is None or episode.episode.id <= last)
-        after = episodes[-1].episode.id
 
 
 def copy(

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from cofio.errors import Conflict, InvalidInput
-from cofio.models.maintenance import ExportedMemory
+from cofio.models.domain_knowledge import TABLES, Knowledge
 from cofio.models.memory import Memory
-from cofio.ports import Store
-from cofio.transfer import knowledge
+from cofio.ports import Snapshots, Store
 
 VERSION = 2  # an export without domain knowledge keeps version 1
-_PAGE = 1_000  # memories read at a time
+KIND = "knowledge"  # key of row lines only; its value is the table
+_PAGE = 1_000  # memories and rows read at a time
 _FIELDS = tuple(field.name for field in fields(Memory))
 
 
@@ -32,7 +32,7 @@ def export_lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
     embedder = store.stats()["embedder"] if vectors else None
     with store.snapshots.snapshot() as carrying:
         count, last = carrying.counts()
-        row_count = sum(1 for _ in knowledge.all_rows(carrying))
+        row_count = sum(1 for _ in _iter_knowledge(carrying))
         header: dict[str, Any] = {"cofio": "export", "version": VERSION if row_count else 1}
         if count or row_count:  # exports of empty stores are all the same
             header["store"] = identity
@@ -48,10 +48,33 @@ def export_lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
         after = 0
         while rows := carrying.rows(after, _PAGE, vectors=vectors):
             for exported in rows:
-                yield _to_line(_to_dict(exported))
+                plain = {name: getattr(exported.memory, name) for name in _FIELDS}
+                plain["anchors"] = [asdict(anchor) for anchor in exported.memory.anchors]
+                plain["sightings"] = [asdict(sighting) for sighting in exported.sightings]
+                if exported.vector is not None:
+                    plain["vector"] = b64encode(exported.vector).decode()
+                yield _to_line(plain)
             after = rows[-1].memory.id
-        for row in knowledge.all_rows(carrying):
-            yield _to_line(knowledge.row_to_dict(row))
+        for row in _iter_knowledge(carrying):
+            yield _to_line(row_to_dict(row))
+
+
+def row_to_dict(row: Knowledge) -> dict[str, Any]:
+    """Return a row of domain knowledge as the object on a line."""
+    return {KIND: row.TABLE, **row.as_dict()}
+
+
+def _iter_knowledge(carrying: Snapshots) -> Iterator[Knowledge]:
+    """Yield every row of domain knowledge, by table and id."""
+    for table in TABLES:
+        after = ""
+        while rows := carrying.knowledge(table, after, _PAGE):
+            yield from rows
+            after = rows[-1].id
+
+
+def _to_line(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def write(lines: Iterable[str], path: Path, *, force: bool = False) -> int:
@@ -87,17 +110,3 @@ def _refuse_if_there(path: Path, force: bool) -> None:
         raise InvalidInput(f"{path} is not a regular file.", "Name another file, or - for the standard output.")
     if path.exists() and not force:
         raise InvalidInput(f"{path} exists already.", "Name another file, or give --force to replace it.")
-
-
-def _to_dict(exported: ExportedMemory) -> dict[str, Any]:
-    memory = exported.memory
-    plain = {name: getattr(memory, name) for name in _FIELDS}
-    plain["anchors"] = [asdict(anchor) for anchor in memory.anchors]
-    plain["sightings"] = [asdict(sighting) for sighting in exported.sightings]
-    if exported.vector is not None:
-        plain["vector"] = b64encode(exported.vector).decode()
-    return plain
-
-
-def _to_line(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from cofio.errors import Conflict
+from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import MAY_REPLACE, Memory
 from cofio.ports import Store
 from cofio.transfer.jsonl_format import MemoryOutline
@@ -54,7 +56,12 @@ class IdMapping:
 
     def settle(self) -> None:
         """Reserve the ids that will be needed."""
-        self._sort()
+        # An export is sorted by id, unless it was edited.
+        if not _is_ascending(self._shifted):
+            self._shifted = array("q", sorted(set(self._shifted)))
+        if not _is_ascending(self._moved[0]):
+            pairs = sorted(zip(*self._moved, strict=True))
+            self._moved = [array("q", (pair[side] for pair in pairs)) for side in (0, 1)]
         carrying = self._store.snapshots
         missing = self._highest - carrying.reserve(0) if self._same else 0
         if missing > 0:  # ids named by links are not assigned to other memories later
@@ -62,29 +69,29 @@ class IdMapping:
         if self._shifted:
             self._room = carrying.room(self._room_of, self._shifted[-1])
 
-    def known(self, memories: Sequence[Memory]) -> list[int | None]:
-        """Return the ids of these memories in the store; None for missing ones."""
-        return self._look(memories)[0]
+    def new(self, batch: Sequence[ExportedMemory]) -> list[ExportedMemory]:
+        """Return the memories that are not in the store yet, each once."""
+        ids_here, _ = self._look([exported.memory for exported in batch])
+        new = {exported.memory.id: exported for exported, here in zip(batch, ids_here, strict=True) if here is None}
+        return list(new.values())
 
     def placed(self, memory: Memory) -> Memory:
         """Return the memory as it is to be stored."""
-        here = self._id_here(memory.id)
+        here = self.id_here(memory.id)
         if here is None:
             raise Conflict("The file was changed while it was imported.", "Import it again: nothing is imported twice.")
         origin = memory.origin if here == memory.id and self._same else self._make_name(memory)
-        before, after = self._translate_link(memory.supersedes), self._translate_link(memory.superseded_by)
+        before, after = self.id_here(memory.supersedes), self.id_here(memory.superseded_by)
         placed = replace(memory, id=here, origin=origin, supersedes=before, superseded_by=after)
         if not memory.may_replace:
             return placed
-        older = [memory_id for memory_id in map(self._id_here, memory.may_replace) if memory_id is not None]
+        older = [memory_id for memory_id in map(self.id_here, memory.may_replace) if memory_id is not None]
         return replace(placed, metadata={**memory.metadata, MAY_REPLACE: older})
 
-    def linked(self, theirs: int) -> int | None:
+    def id_here(self, theirs: int | None) -> int | None:
         """Return the id here of the memory with that original id, after the import; None if it is not imported."""
-        return self._id_here(theirs)
-
-    def _id_here(self, theirs: int) -> int | None:
-        """Return the id here of the memory with that original id; None if it is not imported."""
+        if theirs is None:
+            return None
         if _find(self._shifted, theirs) is None:
             return theirs if self._same else None
         place = _find(self._moved[0], theirs)
@@ -93,16 +100,13 @@ class IdMapping:
     def _find_in_room(self, theirs: int) -> int | None:
         return next((offset + theirs for last, offset in self._room if theirs <= last), None)
 
-    def _translate_link(self, theirs: int | None) -> int | None:
-        return None if theirs is None else self._id_here(theirs)
-
     def _look(self, memories: Sequence[Memory | MemoryOutline]) -> tuple[list[int | None], set[int]]:
         """Return the known id of each memory, and which of these ids exist in the store.
 
         An id alone is not enough, because two copies of one store assign the same one to different memories. Memories
         with the same id and the same `created_at` are the same.
         """
-        homes = [self._find_home(memory) for memory in memories]
+        homes = [memory.id if self._same else self._find_home(memory.origin) for memory in memories]
         existing = self._store.said([memory_id for memory_id in homes if memory_id])
         origins = self._store.snapshots.origins([self._make_name(memory) for memory in memories])
         ids_here: list[int | None] = []
@@ -111,11 +115,9 @@ class IdMapping:
             ids_here.append(home if is_home else origins.get(self._make_name(memory)))
         return ids_here, set(existing)
 
-    def _find_home(self, memory: Memory | MemoryOutline) -> int:
+    def _find_home(self, origin: str) -> int:
         """Return the id of a memory that was created here; 0 if it was created elsewhere."""
-        if self._same:
-            return memory.id
-        store, _, number = memory.origin.rpartition("/")
+        store, _, number = origin.rpartition("/")
         return int(number) if store == self._own and number.isdecimal() and len(number) < 10 else 0
 
     def _make_name(self, memory: Memory | MemoryOutline) -> str:
@@ -124,24 +126,11 @@ class IdMapping:
         name = f"{self._identity}/{memory.id}"
         return f"{name}@{memory.created_at}" if self._same else name
 
-    def _sort(self) -> None:
-        """Sort by id; an export is sorted, unless it was edited."""
-        if not _is_ascending(self._shifted):
-            self._shifted = array("q", sorted(set(self._shifted)))
-        if not _is_ascending(self._moved[0]):
-            pairs = sorted(zip(*self._moved, strict=True))
-            self._moved = [array("q", (pair[side] for pair in pairs)) for side in (0, 1)]
-
 
 def _find(ids: Sequence[int], target: int) -> int | None:
     place = bisect_left(ids, target)
     return place if place < len(ids) and ids[place] == target else None
 
 
-def _is_ascending(ids: Iterable[int]) -> bool:
-    last = 0
-    for number in ids:
-        if number <= last:
-            return False
-        last = number
-    return True
+def _is_ascending(ids: Sequence[int]) -> bool:
+    return all(lower < higher for lower, higher in pairwise(ids))

@@ -10,7 +10,9 @@ An interrupted import keeps what was done, and running it again resumes: nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
@@ -42,9 +44,6 @@ BATCH = 500  # memories in one changeset
 _SHOWN = 20  # bad lines listed in the result
 Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
 _Each = TypeVar("_Each")
-
-
-_NOTHING = Changeset(id=0, at="", by="", why="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,26 +100,44 @@ class ImportRun:
             raise InvalidInput(
                 "An export already sets the source and project of each memory.", f"Omit: {', '.join(self.about)}."
             )
-        try:
+        with self._add_progress():
             if header:
-                self._export(header, lines)
+                self._import_export(header, lines)
             else:
-                self._store_facts(self._read(lines, self._parse_fact))
-        except CofioError as error:
-            raise self._add_progress(error) from error
+                self._store_facts(self._read(lines, lambda line: plain_fact(line, self.name)))
         return replace(self.done, dry_run=self.dry_run)
 
     def facts(self, facts: Iterable[Fact | SkippedEntry]) -> ImportResult:
         """Store the new facts: those with an unknown origin, and unknown words at the same place."""
-        try:
-            self._store_facts(self._count_skipped(facts))
-        except CofioError as error:
-            raise self._add_progress(error) from error
+
+        def count_skipped() -> Iterator[Fact]:
+            for entry in facts:
+                if isinstance(entry, Fact):
+                    yield entry
+                else:
+                    self._count(skipped=1, bad=(f"{entry.where}: {entry.reason}",))
+
+        with self._add_progress():
+            self._store_facts(count_skipped())
         return replace(self.done, dry_run=self.dry_run)
+
+    @contextmanager
+    def _add_progress(self) -> Iterator[None]:
+        """Add what was imported before an error to its hint."""
+        try:
+            yield
+        except CofioError as error:
+            if not self.done.first:
+                raise
+            imported = f"Entries before it were imported ({self.done.added + self.done.rows_added:,})"
+            so_far = f"{imported}; `cofio undo {self.done.first}` reverts that."
+            if isinstance(error, BadRecord):
+                raise BadRecord(error.number, error.problem, so_far) from error
+            raise type(error)(error.message, f"{so_far} Run it again to resume.") from error
 
     # ── an export ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _export(self, header: ExportHeader, lines: Iterable[str | bytes]) -> None:
+    def _import_export(self, header: ExportHeader, lines: Iterable[str | bytes]) -> None:
         carrying = self.store.snapshots
         if not header.store:  # the export of an empty store
             if next(islice(objects(lines), 1, None), None) is not None:
@@ -131,85 +148,80 @@ class ImportRun:
             # The store never held a memory: it becomes a copy.
             same = self.dry_run or carrying.adopt_identity(header.store)
         places = IdMapping(self.store, header.store, same=same)
-        look: Callable[[NumberedRecord], Memory | MemoryOutline] = _parse_memory if self.skip_bad else outline
-        for entries in _batches(self._read(lines, look, headed=True, quietly=True)):
-            places.note(entries)  # with bad lines left out, links must not lead to them
+        for entries in _batches(self._read(lines, self._outline, headed=True, quietly=True)):
+            places.note(entries)
         keeps = bool(header.embedder) and header.embedder == self.signature
         if not self.dry_run:
             places.settle()
             if keeps:
                 self.store.set_signature(self.signature)
+
+        adopt = partial(self._adopt, places, keeps)
         for batch in _batches(self._read(lines, parse_memory, headed=True)):
-            self._adopt(batch, places, keeps)
+            added = self._store_new(batch, places.new, adopt)
+            self._count(read=len(batch), added=added, known=len(batch) - added)
         if self.has_rows:
             rows = KnowledgeIdMapping(self.store, header.store, None if self.dry_run else places)
             for row_batch in _batches(self._read(lines, parse_knowledge, headed=True, rows=True)):
-                self._put(row_batch, rows)
+                added = self._store_new(row_batch, rows.new, self._put_rows)
+                self._count(rows_read=len(row_batch), rows_added=added, rows_known=len(row_batch) - added)
         missing = max(0, header.memories - self.done.read) + max(0, header.knowledge - self.done.rows_read)
         self._count(missing=missing)
 
-    def _adopt(self, batch: Sequence[ExportedMemory], places: IdMapping, keeps: bool) -> None:
-        unknown = _filter_unknown(batch, places)
-        if unknown and not self.dry_run:
-            try:
-                self._adopt_new(unknown, places, keeps)
-            except Conflict:  # a concurrent import of the same: look again
-                unknown = _filter_unknown(batch, places)
-                self._adopt_new(unknown, places, keeps)
-        self._count(read=len(batch), added=len(unknown), known=len(batch) - len(unknown))
+    def _outline(self, line: NumberedRecord) -> Memory | MemoryOutline:
+        # Links must not lead to lines that are left out: with `skip_bad`, the whole line is checked.
+        return parse_memory(line).memory if self.skip_bad else outline(line)
 
-    def _adopt_new(self, new: Sequence[ExportedMemory], places: IdMapping, keeps: bool) -> None:
-        if new:
-            decisions = [Adopt(places.placed(exported.memory), exported.sightings) for exported in new]
-            self._apply(decisions, self._make_vectors(new, keeps))
-
-    def _put(self, batch: Sequence[Knowledge], rows: KnowledgeIdMapping) -> None:
-        new = rows.new(batch)
+    def _store_new(
+        self,
+        batch: Sequence[_Each],
+        find_new: Callable[[Sequence[_Each]], Sequence[_Each]],
+        store: Callable[[Sequence[_Each]], None],
+    ) -> int:
+        """Store the new entries of a batch; return their number."""
+        new = find_new(batch)
         if new and not self.dry_run:
             try:
-                self._apply([], {}, [PutRow(row, as_of="") for row in new])
+                store(new)
             except Conflict:  # a concurrent import of the same: look again
-                new = rows.new(batch)
-                if new:
-                    self._apply([], {}, [PutRow(row, as_of="") for row in new])
-        self._count(rows_read=len(batch), rows_added=len(new), rows_known=len(batch) - len(new))
+                if new := find_new(batch):
+                    store(new)
+        return len(new)
 
-    def _make_vectors(self, batch: Sequence[ExportedMemory], keeps: bool) -> dict[int, Vector]:
-        vectors = {
-            place: as_vector(exported.vector)
-            for place, exported in enumerate(batch)
-            if keeps and exported.vector is not None
-        }
-        missing = [place for place in range(len(batch)) if place not in vectors]
-        texts = [embedding_text(batch[place].memory.text, batch[place].memory.speaker) for place in missing]
-        return {**vectors, **self._embed_texts(dict(zip(missing, texts, strict=True)))}
+    def _adopt(self, places: IdMapping, keeps: bool, new: Sequence[ExportedMemory]) -> None:
+        vectors: dict[int, Vector] = {}
+        texts: dict[int, str] = {}
+        for place, exported in enumerate(new):
+            if keeps and exported.vector is not None:
+                vectors[place] = as_vector(exported.vector)
+            else:
+                texts[place] = embedding_text(exported.memory.text, exported.memory.speaker)
+        decisions = [Adopt(places.placed(exported.memory), exported.sightings) for exported in new]
+        self._apply(decisions, {**vectors, **self._embed_texts(texts)})
+
+    def _put_rows(self, rows: Sequence[Knowledge]) -> None:
+        self._apply([], {}, [PutRow(row, as_of="") for row in rows])
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _parse_fact(self, line: NumberedRecord) -> Fact:
-        return plain_fact(line, self.name)
-
-    def _count_skipped(self, entries: Iterable[Fact | SkippedEntry]) -> Iterator[Fact]:
-        for entry in entries:
-            if isinstance(entry, Fact):
-                yield entry
-            else:
-                self._count(skipped=1, bad=(f"{entry.where}: {entry.reason}",))
 
     def _store_facts(self, facts: Iterable[Fact]) -> None:
         for batch in _batches(facts):
             new = self._filter_new([self._clean(fact) for fact in batch])
+            added = len(new)
             if new and not self.dry_run:
-                vectors = self._embed_texts(
-                    {place: embedding_text(fact.text, fact.speaker) for place, fact in enumerate(new)}
-                )
-                places = [place for place, fact in enumerate(new) if not self._is_repeated(fact, vectors.get(place))]
-                decisions = [Add(new[place], unless_known=True) for place in places]
-                fact_vectors = {at: vectors[place] for at, place in enumerate(places) if place in vectors}
-                done = self._apply(decisions, fact_vectors) if decisions else _NOTHING
-                added = sum(change.action == "add" for change in done.changes)  # another process may have been faster
-            else:
-                added = len(new)
+                texts = {place: embedding_text(fact.text, fact.speaker) for place, fact in enumerate(new)}
+                vectors = self._embed_texts(texts)
+                decisions: list[Decision] = []
+                fact_vectors: dict[int, Vector] = {}
+                for place, fact in enumerate(new):
+                    vector = vectors.get(place)
+                    if vector is not None:
+                        if self.repeats and self.repeats(fact, vector):
+                            continue  # a memory says the same in other words
+                        fact_vectors[len(decisions)] = vector
+                    decisions.append(Add(fact, unless_known=True))
+                changes = self._apply(decisions, fact_vectors).changes if decisions else ()
+                added = sum(change.action == "add" for change in changes)  # another process may have been faster
             self._count(read=len(batch), added=added, known=len(batch) - added)
 
     def _clean(self, fact: Fact) -> Fact:
@@ -224,19 +236,13 @@ class ImportRun:
         origins = self.store.snapshots.origins([fact.origin for fact in facts])
         new: dict[Any, Fact] = {}
         for fact in facts:
-            if fact.origin not in origins and not self._is_said(fact):
+            if fact.origin in origins:
+                continue
+            same_text = self.store.known(fact.text, merge_scope(fact))
+            speakers = [speaker for speaker, _ in self.store.said(same_text).values()] if same_text else []
+            if fact.speaker not in speakers:
                 new.setdefault((fingerprint(fact.text), merge_scope(fact), fact.speaker), fact)
         return list(new.values())
-
-    def _is_repeated(self, fact: Fact, vector: Vector | None) -> bool:
-        """Return whether a memory says the same in other words. Contradictions are left for manual review."""
-        if self.repeats is None or vector is None:
-            return False
-        return self.repeats(fact, vector)
-
-    def _is_said(self, fact: Fact) -> bool:
-        ids = self.store.known(fact.text, merge_scope(fact))
-        return bool(ids) and any(speaker == fact.speaker for speaker, _ in self.store.said(ids).values())
 
     # ── shared ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -251,7 +257,7 @@ class ImportRun:
     ) -> Iterator[_Each]:
         """Yield what is on the lines after the header: memories and facts, or rows of domain knowledge.
 
-        An invalid line raises BadLine, or with `skip_bad` is skipped and, unless `quietly`, counted.
+        An invalid line raises BadRecord, or with `skip_bad` is skipped and, unless `quietly`, counted.
         """
         for line in islice(objects(lines), 1 if headed else 0, None):
             if headed and is_row(line) != rows:
@@ -288,16 +294,6 @@ class ImportRun:
         self.done = replace(self.done, bad=(*self.done.bad, *bad)[:_SHOWN], **counted)
         self.progress(self.done.read + self.done.rows_read + self.done.skipped)
 
-    def _add_progress(self, error: CofioError) -> CofioError:
-        """Return the error, with what was imported before it in the hint."""
-        if not self.done.first:
-            return error
-        imported = f"Entries before it were imported ({self.done.added + self.done.rows_added:,})"
-        so_far = f"{imported}; `cofio undo {self.done.first}` reverts that."
-        if isinstance(error, BadRecord):
-            return BadRecord(error.number, error.problem, so_far)
-        return type(error)(error.message, f"{so_far} Run it again to resume.")
-
 
 def import_lines(
     store: Store, embed: Embed | None, lines: Iterable[str | bytes], *, name: str, **how: Any
@@ -311,17 +307,6 @@ def import_facts(
 ) -> ImportResult:
     """Import facts, each with its origin; `how` takes the fields of Import."""
     return ImportRun(store=store, embed=embed, name=name, **how).facts(facts)
-
-
-def _parse_memory(line: NumberedRecord) -> Memory:
-    return parse_memory(line).memory
-
-
-def _filter_unknown(batch: Sequence[ExportedMemory], places: IdMapping) -> list[ExportedMemory]:
-    """Return the memories that are not in the store yet, each once."""
-    ids_here = places.known([exported.memory for exported in batch])
-    new = {exported.memory.id: exported for exported, here in zip(batch, ids_here, strict=True) if here is None}
-    return list(new.values())
 
 
 def _redact_all(redact: Callable[[str], str], value: Any) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.models.domain_knowledge import Knowledge
+from cofio.models.domain_knowledge import Knowledge, row_from_dict
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import (
     MAX_LABEL,
@@ -26,8 +27,7 @@ from cofio.models.memory import (
     to_utc_iso,
 )
 from cofio.stores.snapshot_export import as_vector
-from cofio.transfer import knowledge
-from cofio.transfer.export import VERSION
+from cofio.transfer.export import KIND, VERSION
 
 MAX_LINE = 16_777_216  # bytes; a memory has at most some 300,000 without its sightings
 _HIGHEST = 100_000_000  # a higher id is an error: memory use grows with the highest id
@@ -109,6 +109,15 @@ class BadRecord(InvalidInput):
         self.number, self.problem = number, problem
 
 
+@contextmanager
+def _at_line(number: int) -> Iterator[None]:
+    """Add the line number to an error."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise BadRecord(number, error.message) from error
+
+
 def objects(lines: Iterable[str | bytes]) -> Iterator[NumberedRecord | BadRecord]:
     """Yield the object on every non-empty line, or the error."""
     for number, line in enumerate(lines, 1):
@@ -141,11 +150,11 @@ def _refuse_constant(name: str) -> float:
 
 
 def header_of(first: NumberedRecord) -> ExportHeader | None:
-    """Return the header, if the first line is one. Raise BadLine if it is invalid."""
+    """Return the header, if the first line is one. Raise BadRecord if it is invalid."""
     plain = first.plain
     if "cofio" not in plain:
         return None
-    try:
+    with _at_line(first.number):
         if plain["cofio"] != "export":
             raise InvalidInput(f"The file is a cofio file of kind {plain['cofio']!r}, not an export.")
         if check_int(plain.get("version"), "version", least=1) > VERSION:
@@ -157,61 +166,85 @@ def header_of(first: NumberedRecord) -> ExportHeader | None:
         if (memories or rows) and not store:
             raise InvalidInput("The header of the export lacks the field store.")
         return ExportHeader(store, memories, check_text(plain.get("embedder") or "", "embedder", MAX_LABEL), rows)
-    except InvalidInput as error:
-        raise BadRecord(first.number, error.message) from error
 
 
 def outline(line: NumberedRecord) -> MemoryOutline:
-    """Return the outline of the memory on a line of an export. Raise BadLine if that is invalid."""
+    """Return the outline of the memory on a line of an export. Raise BadRecord if that is invalid."""
     plain = line.plain
-    try:
+    with _at_line(line.number):
         links = _get_link(plain, "supersedes"), _get_link(plain, "superseded_by")
         origin = check_text(plain.get("origin", ""), "origin", MAX_LABEL).strip()
         return MemoryOutline(_check_id(plain.get("id"), "id"), origin, to_utc_iso(plain.get("created_at", "")), *links)
-    except InvalidInput as error:
-        raise BadRecord(line.number, error.message) from error
 
 
 def parse_memory(line: NumberedRecord) -> ExportedMemory:
-    """Return the memory on a line of an export, with all exported data. Raise BadLine if it is invalid."""
-    try:
-        if "cofio" in line.plain:
+    """Return the memory on a line of an export, with all exported data. Raise BadRecord if it is invalid."""
+    plain, vector = line.plain, None
+    with _at_line(line.number):
+        if "cofio" in plain:
             raise InvalidInput("A second export begins here: import the files one by one.")
-        plain = line.plain
-        sightings = [_to_sighting(sighting) for sighting in _get_list(plain, "sightings")]
-        return ExportedMemory(_to_memory(plain), tuple(sightings), _decode_vector(plain.get("vector")))
-    except InvalidInput as error:
-        raise BadRecord(line.number, error.message) from error
+        sightings = [
+            Occurrence(**_check_texts(sighting, _OCCURRENCE, "a sighting"))
+            for sighting in _get_list(plain, "sightings")
+        ]
+        memory = _to_memory(plain)
+        if (encoded := plain.get("vector")) is not None:
+            try:
+                vector = b64decode(encoded, validate=True)
+            except (TypeError, ValueError) as error:
+                raise InvalidInput("The field vector is not base64.") from error
+            as_vector(vector)
+        return ExportedMemory(memory, tuple(sightings), vector)
 
 
 def is_row(line: NumberedRecord | BadRecord) -> bool:
     """Return whether the line holds a row of domain knowledge."""
-    return isinstance(line, NumberedRecord) and knowledge.KIND in line.plain
+    return isinstance(line, NumberedRecord) and KIND in line.plain
 
 
 def parse_knowledge(line: NumberedRecord) -> Knowledge:
-    """Return the row of domain knowledge on a line of an export. Raise BadLine if it is invalid."""
-    try:
-        return knowledge.row(line.plain)
-    except InvalidInput as error:
-        raise BadRecord(line.number, error.message) from error
+    """Return the row of domain knowledge on a line of an export. Raise BadRecord if it is invalid."""
+    table = line.plain[KIND]
+    with _at_line(line.number):
+        _check_fields(line.plain, "id", "created_at", "updated_at")
+        try:
+            return row_from_dict(table, line.plain)
+        except TypeError as error:
+            raise InvalidInput(
+                f"The line is not a row of {table}: a field is missing or has the wrong type."
+            ) from error
 
 
-def _decode_vector(encoded: Any) -> bytes | None:
-    if encoded is None:
-        return None
-    try:
-        blob = b64decode(encoded, validate=True)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput("The field vector is not base64.") from error
-    as_vector(blob)
-    return blob
+def plain_fact(line: NumberedRecord, file: str) -> Fact:
+    """Return the fact on a line of a file that is not an export. Raise BadRecord if it is invalid.
+
+    Its origin is the file's name with the line's own id, if it has one, and a digest of its content and place. So a
+    line of another file of the same name is only a duplicate if its content is equal too.
+    """
+    values = dict(line.plain)
+    own = values.pop("id", None)
+    with _at_line(line.number):
+        if not values.get("text"):
+            raise InvalidInput("The field text is missing.")
+        unknown = sorted(values.keys() - set(_FACT))
+        if unknown:
+            raise InvalidInput(
+                f"A fact has no field {', '.join(unknown)}. If this is an export of cofio, keep its first line."
+            )
+        fact = _to_fact({"method": "import", **values})
+        if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
+            raise InvalidInput("The id is neither a string nor a number.")
+        parts = (fact.text, fact.project, fact.source, fact.speaker, fact.agent, fact.visibility)
+        digest = blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+        name = digest if own is None else f"{own}:{digest}"
+        return replace(fact, origin=fact.origin or f"lines/{file}:{name}")
+
+
+# ── fields of a line ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _to_memory(plain: Mapping[str, Any]) -> Memory:
-    for name in ("id", "text", "created_at", "updated_at"):
-        if plain.get(name) in (None, ""):
-            raise InvalidInput(f"The field {name} is missing.")
+    _check_fields(plain, "id", "text", "created_at", "updated_at")
     fact = _to_fact({name: plain[name] for name in _FACT if name in plain})
     pinned = plain.get("pinned", False)
     if not isinstance(pinned, bool):
@@ -232,48 +265,17 @@ def _to_memory(plain: Mapping[str, Any]) -> Memory:
     )
 
 
-def plain_fact(line: NumberedRecord, file: str) -> Fact:
-    """Return the fact on a line of a file that is not an export. Raise BadLine if it is invalid.
-
-    Its origin is the file's name with the line's own id, if it has one, and a digest of its content and place. So a
-    line of another file of the same name is only a duplicate if its content is equal too.
-    """
-    values = dict(line.plain)
-    own = values.pop("id", None)
-    try:
-        if not values.get("text"):
-            raise InvalidInput("The field text is missing.")
-        unknown = sorted(values.keys() - set(_FACT))
-        if unknown:
-            raise InvalidInput(
-                f"A fact has no field {', '.join(unknown)}. If this is an export of cofio, keep its first line."
-            )
-        fact = _to_fact({"method": "import", **values})
-        if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
-            raise InvalidInput("The id is neither a string nor a number.")
-        name = _hash_fact(fact) if own is None else f"{own}:{_hash_fact(fact)}"
-        return replace(fact, origin=fact.origin or f"lines/{file}:{name}")
-    except InvalidInput as error:
-        raise BadRecord(line.number, error.message) from error
-
-
-def _hash_fact(fact: Fact) -> str:
-    parts = (fact.text, fact.project, fact.source, fact.speaker, fact.agent, fact.visibility)
-    return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+def _check_fields(plain: Mapping[str, Any], *names: str) -> None:
+    for name in names:
+        if plain.get(name) in (None, ""):
+            raise InvalidInput(f"The field {name} is missing.")
 
 
 def _to_fact(values: dict[str, Any]) -> Fact:
     if "anchors" in values:
-        values["anchors"] = tuple(_to_anchor(anchor) for anchor in _get_list(values, "anchors"))
+        anchors = _get_list(values, "anchors")
+        values["anchors"] = tuple(Anchor(**_check_texts(anchor, _ANCHOR, "an anchor")) for anchor in anchors)
     return Fact(**values)
-
-
-def _to_anchor(plain: Any) -> Anchor:
-    return Anchor(**_check_texts(plain, _ANCHOR, "an anchor"))
-
-
-def _to_sighting(plain: Any) -> Occurrence:
-    return Occurrence(**_check_texts(plain, _OCCURRENCE, "a sighting"))
 
 
 def _check_texts(plain: Any, names: tuple[str, ...], noun: str) -> dict[str, str]:

@@ -32,14 +32,18 @@ class KnowledgeIdMapping:
         renamed = self._rename(rows)
         existing = self._find_existing(renamed)
         fresh = {row.ref: row for row in reversed(renamed) if row.ref not in existing}
-        return self._link_memories([self._translate_feedback(row) for row in reversed(fresh.values())])
+        return self._link_memories(
+            [self._translate(row) if isinstance(row, Feedback) else row for row in reversed(fresh.values())]
+        )
 
     def _rename(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
         existing = self._find_existing(rows)
         renamed = []
         for row in rows:
             mine = row
-            if row.ref in existing and not _is_same(row, existing[row.ref]):
+            # Rows are the same thing, even if changed, if created at the same time or about the same.
+            other = existing.get(row.ref, row)
+            if row.created_at != other.created_at and replace(row, id="").id != replace(other, id="").id:
                 mine = replace(row, id=row.id[: MAX_ID - len(self._end)] + self._end)
                 self._renamed[row.ref] = mine.ref
             if isinstance(row, Claim):
@@ -49,38 +53,29 @@ class KnowledgeIdMapping:
 
     def _find_existing(self, rows: Sequence[Knowledge]) -> dict[str, Knowledge]:
         """Return the existing rows of the same ids."""
-        rows_here = [
-            existing
-            for table in TABLES
-            if (keys := [row.id for row in rows if table == row.TABLE])
-            for existing in self._store.domain.get(table, keys)
-        ]
-        return {existing.ref: existing for existing in rows_here}
+        by_ref: dict[str, Knowledge] = {}
+        for table in TABLES:
+            keys = [row.id for row in rows if table == row.TABLE]
+            by_ref.update((row.ref, row) for row in (self._store.domain.get(table, keys) if keys else ()))
+        return by_ref
 
-    def _translate_feedback(self, row: Knowledge) -> Knowledge:
+    def _translate(self, verdict: Feedback) -> Feedback:
         """Return the verdict with its claims under their ids here, and processed only if it is applied here."""
-        if not isinstance(row, Feedback):
-            return row
-        states = [self._counted[ref] for ref in row.about if ref in self._counted]
-        about = tuple(self._renamed.get(ref, ref) for ref in row.about)
-        return replace(row, about=about, processed=row.processed and (any(states) or not states))
+        states = [self._counted[ref] for ref in verdict.about if ref in self._counted]
+        about = tuple(self._renamed.get(ref, ref) for ref in verdict.about)
+        return replace(verdict, about=about, processed=verdict.processed and (any(states) or not states))
 
     def _link_memories(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
         """Return the rows with the ids here of the memories that express them; None for missing memories."""
         if self._places is None:
             return list(rows)
         theirs = {row.memory for row in rows if isinstance(row, Claim) and row.memory is not None}
-        ours = {memory_id: self._places.linked(memory_id) for memory_id in theirs}
+        ours = {memory_id: self._places.id_here(memory_id) for memory_id in theirs}
         existing = self._store.said([memory_id for memory_id in ours.values() if memory_id is not None])
         links = {memory_id: here for memory_id, here in ours.items() if here in existing}
         return [
             replace(row, memory=links.get(row.memory)) if isinstance(row, Claim) and row.memory else row for row in rows
         ]
-
-
-def _is_same(row: Knowledge, other_row: Knowledge) -> bool:
-    """Return whether they are the same thing, even if changed: created at the same time, or about the same."""
-    return row.created_at == other_row.created_at or replace(row, id="").id == replace(other_row, id="").id
 
 
 def _is_judged_alike(claim: Claim, existing: Knowledge | None) -> bool:
