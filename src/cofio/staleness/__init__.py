@@ -1,7 +1,5 @@
 """Freshness: detects whether code that a memory refers to has changed since the memory was recorded.
 
-    text ─ naming ─▶ names in it ─ tree ─▶ [Anchor]        memory ─ check ─▶ Freshly
-
 A memory that names a file, a definition or a command of a repository keeps an anchor: its location and a hash. Names
 that do not exist when the memory is recorded get no anchor. A memory is labelled as changed if its code has changed,
 and no longer presented as a fact if its code has vanished.
@@ -13,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -28,6 +26,7 @@ MOST = 4  # anchors of one memory
 _PATIENCE = 0.5  # seconds to search a tree for the names of a text
 _TREES = 16  # cached trees
 _WORST = ("vanished", "changed", "fresh", "")
+_TESTS = ("test", "spec", "__tests__")  # beginnings of names of test files and folders
 _SECRET = re.compile(
     r"(?:^|/)(?:\.env[^/]*|[^/]*\.(?:pem|key|p12|pfx|jks|keystore)|id_(?:rsa|dsa|ecdsa|ed25519)[^/]*"
     r"|\.?credentials[^/]*|\.netrc|\.npmrc|\.pypirc|\.pgpass)$",
@@ -92,9 +91,6 @@ class StalenessChecker:
         return tree if tree.is_here else None
 
 
-# ── creating anchors ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _make_anchor(tree: WorkTree, reference: Reference, files: dict[str, str], until: float) -> Anchor | None:
     """Return the anchor of a name; None if it does not exist or is ambiguous."""
     paths: Iterable[str]
@@ -130,54 +126,47 @@ def _find_file(tree: WorkTree, name: str, until: float) -> str:
 
 def _find_definition(tree: WorkTree, name: str, files: set[str], until: float) -> list[str]:
     """Return the only file that defines the name: of files named in the text, else outside tests, else of all files."""
-    if named := list(_filter(tree, name, sorted(files))):
+    if named := list(_hash_definitions(tree, name, sorted(files))):
         return named if len(named) == 1 else []
-    last = symbols.last_part(name)
+    last = symbols.split_name(name)[-1]
     paths, are_all = tree.defining(last, symbols.name_reader, until)
     if last != name:
-        paths, are_all = list(_filter(tree, name, paths)), True  # two definitions rarely share both owner and name
+        paths, are_all = list(_hash_definitions(tree, name, paths)), True  # rarely do two share both owner and name
     if not are_all:
         return []
-    candidates = [path for path in paths if not _is_test(path)] or paths
+    tests = {path for path in paths if any(part.startswith(_TESTS) for part in path.lower().split("/"))}
+    candidates = [path for path in paths if path not in tests] or paths
     return candidates if len(candidates) == 1 else []
 
 
-def _filter(tree: WorkTree, name: str, paths: Iterable[str]) -> Iterator[str]:
+def _hash_definitions(tree: WorkTree, name: str, paths: Iterable[str]) -> dict[str, str]:
+    """Return the hashes of the definitions of a name, by path."""
+    digests: dict[str, str] = {}
     for path in paths:
-        try:
-            if _hash_of(tree, "symbol", name, path):
-                yield path
-        except OSError:
-            continue
-
-
-def _is_test(path: str) -> bool:
-    return any(part.startswith(("test", "spec", "__tests__")) for part in path.lower().split("/"))
+        with suppress(OSError):
+            if digest := _hash_of(tree, "symbol", name, path):
+                digests[path] = digest
+    return digests
 
 
 def _hash_of(tree: WorkTree, kind: str, name: str, path: str) -> str | None:
     """Return the hash of a file, a definition or a command recipe; None if the file does not contain it."""
     if kind == "file":
         return tree.read_cached(path, "file", _hash)
-    if kind == "symbol":
-        return tree.read_cached(
-            path, f"symbol {name}", lambda content, _: _hash_text(symbols.definition_block(path, content, name))
-        )
-    return tree.read_cached(
-        path, f"command {name}", lambda content, _: _hash_text(commands.command_definition(content, name))
-    )
+
+    def hash_block(content: bytes, _: int) -> str | None:
+        if kind == "symbol":
+            text = symbols.definition_block(path, content, name)
+        else:
+            text = commands.command_definition(content, name)
+        return None if text is None else hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+    return tree.read_cached(path, f"{kind} {name}", hash_block)
 
 
 def _hash(content: bytes, size: int) -> str:
     """Hash the content; for a large file, its beginning and its size."""
     return hashlib.sha256(content if size <= MOST_BYTES else content + str(size).encode()).hexdigest()[:16]
-
-
-def _hash_text(text: str | None) -> str | None:
-    return None if text is None else hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
-# ── checking anchors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _check_anchor(tree: WorkTree, anchor: Anchor) -> tuple[str, str]:
@@ -197,13 +186,10 @@ def _check_anchor(tree: WorkTree, anchor: Anchor) -> tuple[str, str]:
         return "changed", f"{name} has changed since"
     if anchor.kind != "symbol":
         return "vanished", f"{name} is gone"
-    moved = _find_moved(tree, anchor)
-    return ("changed", f"{name} is in {moved} now") if moved else ("vanished", f"{name} is gone from {anchor.path}")
-
-
-def _find_moved(tree: WorkTree, anchor: Anchor) -> str:
-    """Return the new path of a definition: an identical one, else the only one; "" if a quick search finds none."""
-    paths = tree.search_briefly(symbols.last_part(anchor.name), symbols.name_reader)
-    digests = {path: _hash_of(tree, "symbol", anchor.name, path) for path in _filter(tree, anchor.name, paths)}
+    # A definition moved to the file with an identical one, else with the only one.
+    paths = tree.search_briefly(symbols.split_name(anchor.name)[-1], symbols.name_reader)
+    digests = _hash_definitions(tree, anchor.name, paths)
     same = [path for path, digest in digests.items() if digest == anchor.hash]
-    return same[0] if same else next(iter(digests)) if len(digests) == 1 else ""
+    if same or len(digests) == 1:
+        return "changed", f"{name} is in {[*same, *digests][0]} now"
+    return "vanished", f"{name} is gone from {anchor.path}"

@@ -25,9 +25,13 @@ def command_definition(content: bytes, name: str) -> str | None:
     text = content.decode("utf-8", "replace")
     if tool in ("make", "just"):
         return _find_rules(text, words[-1], tool) if words else None
-    if tool in _FILES:
-        return _find_script(text, words[-1]) if words else None
-    return _find_entry_point(text, tool)
+    try:
+        if tool in _FILES:
+            return _get_text(json.loads(text), "scripts", words[-1]) if words else None
+        manifest = tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return _get_text(manifest, "project", "scripts", tool) or _get_text(manifest, "tool", "poetry", "scripts", tool)
 
 
 def _find_rules(text: str, target: str, tool: str) -> str | None:
@@ -38,31 +42,11 @@ def _find_rules(text: str, target: str, tool: str) -> str | None:
         if line[:1] in ("\t", " "):
             lines += [line.rstrip()] if inside and line.strip() else []
         elif line.strip() and not line.startswith("#"):
-            inside = _is_rule(line, target, tool)
+            head, colon, after = line.partition(":")
+            targets = head.split() if tool == "make" else [word.lstrip("@") for word in head.split()[:1]]
+            inside = bool(colon) and not after.startswith("=") and target in targets and "=" not in targets
             lines += [line.rstrip()] if inside else []
     return "\n".join(lines) if lines else None
-
-
-def _is_rule(line: str, target: str, tool: str) -> bool:
-    head, colon, rest = line.partition(":")
-    targets = head.split() if tool == "make" else [word.lstrip("@") for word in head.split()[:1]]
-    return bool(colon) and not rest.startswith("=") and target in targets and "=" not in targets
-
-
-def _find_script(text: str, name: str) -> str | None:
-    try:
-        manifest = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return _get_text(manifest, "scripts", name)
-
-
-def _find_entry_point(text: str, name: str) -> str | None:
-    try:
-        manifest = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return None
-    return _get_text(manifest, "project", "scripts", name) or _get_text(manifest, "tool", "poetry", "scripts", name)
 
 
 def _get_text(value: Any, *names: str) -> str | None:

@@ -7,7 +7,7 @@ Every repetition in the patterns is bounded, because the files are untrusted inp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 
 from cofio.text import lazy_re
@@ -39,34 +39,26 @@ def definition_block(path: str, content: bytes, name: str) -> str | None:
     text = _decode(content) if pattern else ""
     if not pattern or not text:
         return None
-    *owners, last = _split_name(name)
-    lines, starts = text.split("\n"), list(_find_starts(pattern, text))
-    if not owners:
-        return _join_blocks(lines, [line for line, symbol in starts if symbol == last])
-    owner = owners[-1]
-    spans = [(line, line + len(_take_block(lines, line))) for line, symbol in starts if symbol == owner]
-    inside = [line for line, symbol in starts if symbol == last and any(a < line < b for a, b in spans)]
-    stem = path.rpartition("/")[2].partition(".")[0]
-    if inside or spans or owner in (stem, path.rpartition("/")[0].rpartition("/")[2]):
-        return _join_blocks(lines, inside or [line for line, symbol in starts if symbol == last])
-    return None
-
-
-def _find_starts(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, str]]:
-    """Yield the line number and name of every definition."""
+    *owners, last = split_name(name)
+    lines, starts = text.split("\n"), list[tuple[int, str]]()  # line number and name of every definition
     line, place = 0, 0
     for match in pattern.finditer(text):
         line += text.count("\n", place, match.start())
         place = match.start()
-        yield line, _matched_name(match)
+        starts.append((line, _matched_name(match)))
+    chosen = [line for line, symbol in starts if symbol == last]
+    if owners:
+        spans = [(line, line + len(_take_block(lines, line))) for line, symbol in starts if symbol == owners[-1]]
+        folder, _, file = path.rpartition("/")
+        if not spans and owners[-1] not in (file.partition(".")[0], folder.rpartition("/")[2]):
+            return None
+        chosen = [line for line in chosen if any(first < line < end for first, end in spans)] or chosen
+    # A name may have several definitions, one per case.
+    return "\n".join(line for start in chosen for line in _take_block(lines, start)) if chosen else None
 
 
-def last_part(name: str) -> str:
-    """Return the name without its qualifiers."""
-    return _split_name(name)[-1]
-
-
-def _split_name(name: str) -> list[str]:
+def split_name(name: str) -> list[str]:
+    """Return the parts of a qualified name."""
     return [part for part in _QUALIFIED.split(name) if part] or [name]
 
 
@@ -81,14 +73,6 @@ def _decode(content: bytes) -> str:
         return ""
     text = content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     return text if max(map(len, text.split("\n"))) <= _LONGEST_LINE else ""
-
-
-# ── blocks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _join_blocks(lines: list[str], starts: list[int]) -> str | None:
-    """Join the blocks that start at these lines; a name may have several definitions, one per case."""
-    return "\n".join(line for start in starts for line in _take_block(lines, start)) if starts else None
 
 
 def _take_block(lines: list[str], start: int) -> list[str]:

@@ -79,8 +79,6 @@ class WorkTree:
         """
         return any(os.path.lexists(f"{self.root}/{sign}") for sign in SIGNS)
 
-    # ── one file ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def read_cached(self, path: str, name: str, make: Callable[[bytes, int], T]) -> T:
         """Return `make(first megabyte, size)` of a file, cached under `name` until the file changes.
 
@@ -95,18 +93,15 @@ class WorkTree:
             if cached and cached[0] == _to_stamp(status):
                 value: T = cached[1]
                 return value
-            return self._read(folder, leaf, path, name, make)
+            with os.fdopen(os.open(leaf, _FILE, dir_fd=folder), "rb", buffering=0) as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise FileNotFoundError(path)
+                content = bytearray()
+                while len(content) < MOST_BYTES and (part := file.read(MOST_BYTES - len(content))):
+                    content += part
         finally:
             os.close(folder)
-
-    def _read(self, folder: int, leaf: str, path: str, name: str, make: Callable[[bytes, int], T]) -> T:
-        with os.fdopen(os.open(leaf, _FILE, dir_fd=folder), "rb", buffering=0) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise FileNotFoundError(path)
-            content = bytearray()
-            while len(content) < MOST_BYTES and (part := file.read(MOST_BYTES - len(content))):
-                content += part
         value = make(bytes(content), status.st_size)
         if len(self._cache) >= _REMEMBERED:
             self._cache.clear()
@@ -141,8 +136,6 @@ class WorkTree:
             os.close(folder)
             raise
         return folder, parts[-1]
-
-    # ── all of them ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def listing(self, until: float) -> FileListing:
         """Return the files, up to some seconds old; of a large tree only the first, by depth."""
@@ -225,16 +218,13 @@ def _list_entries(folder: str) -> list[tuple[str, bool]]:
     """List a folder by name: its regular files, and subfolders that are not excluded."""
     try:
         with os.scandir(folder) as entries:
-            entries_by_name = sorted(entries, key=lambda entry: entry.name)
-            if any(entry.name == "pyvenv.cfg" for entry in entries_by_name):
+            by_name = {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
+            if "pyvenv.cfg" in by_name:
                 return []
-            candidates = [(entry.name, entry.is_dir(follow_symlinks=False), entry) for entry in entries_by_name]
-            return [
-                (name, is_folder)
-                for name, is_folder, entry in candidates
-                if (name not in _NEVER | _MADE if is_folder else entry.is_file(follow_symlinks=False))
-                and not _is_odd(name)
-            ]
+            folders = {name for name, entry in by_name.items() if entry.is_dir(follow_symlinks=False)}
+            others = {name for name, entry in by_name.items() if not entry.is_file(follow_symlinks=False)} - folders
+            left_out = others | (folders & (_NEVER | _MADE))
+            return [(name, name in folders) for name in by_name if name not in left_out and not _is_odd(name)]
     except OSError:
         return []
 
