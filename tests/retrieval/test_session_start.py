@@ -44,7 +44,7 @@ def session_start(request: pytest.FixtureRequest, keeper: Keeper, tmp_path: Path
     """Build the block through the service and through the hook that reads the file."""
 
     def by_service(*, tokens: int = 1_200, project: str = WEB, session: str = "") -> list[str]:
-        keeper.services.recall._start_tokens = tokens
+        keeper.services.recall.start_tokens = tokens
         return texts(keeper.recall(project=project, client="claude-code", session=session).text)
 
     def by_file(*, tokens: int = 1_200, project: str = WEB, session: str = "") -> list[str]:
@@ -104,7 +104,7 @@ def test_all_facts_of_a_small_project_are_shown(keeper: Keeper, session_start: S
 def test_block_fills_its_token_budget(keeper: Keeper, budget: int) -> None:
     for number in range(150):
         add(keeper, f"Decision number {number} of the web shop concerns the layout of a page", kind="decision")
-    keeper.services.recall._start_tokens = budget
+    keeper.services.recall.start_tokens = budget
     result = keeper.recall(project=WEB)
     assert budget - 40 <= result.tokens <= budget
 

@@ -110,8 +110,10 @@ class CaptureService:
         self._access.require_owner("Backfilling")
         check_author(by)
         last = self._find_last_backfill()
-        if last and last.changeset and last.outcome == "began" and not self._is_undone(last.changeset):
-            return last.changeset
+        if last and last.changeset and last.outcome == "began":
+            parts = self._store.snapshots.parts(last.changeset)[1:2]  # the oldest part of a series is undone last
+            if not any(self._store.changeset(part).undone_by for part in parts):
+                return last.changeset
         series = self._store.apply([], {}, by=by, why=BACKFILL).id
         self._note_backfill(series, "began", by)
         return series
@@ -130,10 +132,6 @@ class CaptureService:
     def _note_backfill(self, series: int, outcome: str, by: str) -> None:
         if run := self._store.runs.claim(BACKFILL, "", by):
             self._store.runs.finish(run.id, outcome, {}, series)
-
-    def _is_undone(self, series: int) -> bool:
-        """Return whether a series was undone: its oldest part is undone last."""
-        return any(self._store.changeset(part).undone_by for part in self._store.snapshots.parts(series)[1:2])
 
     def learn(
         self, messages: Messages, *, dry_run: bool = False, by: str = "library", **fields: Unpack[ExchangeKwargs]
@@ -202,8 +200,6 @@ class CaptureService:
         """Forget the texts of captures settled before this time, and what was injected into sessions before then."""
         self._store.forget_injected_before(to_utc_iso(before))
         return self._store.inbox.forget(to_utc_iso(before))
-
-    # ── memories injected into a session ──────────────────────────────────────────────────────────────────────────────
 
     def injected(self, client: str, session: str) -> dict[int, str]:
         """Return the memories injected into this session, each with a digest of its text."""

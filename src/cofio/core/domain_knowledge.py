@@ -1,9 +1,5 @@
 """Domain knowledge of a keeper: `keeper.knowledge`.
 
-    fields ─▶ PutRow                ┐
-    verdict ─ belief ─▶ PutRow, …   ├─ writer.apply ─▶ KnowledgeChange      value, time, name ─ exact lane ─▶ results
-    id ─▶ DeleteRow, PurgeRow ──────┘
-
 Combines the functions of `knowledge`. Decisions carry the version of the row they are based on; if another process
 changes the row meanwhile, the store rejects them and they are made again.
 """
@@ -63,7 +59,7 @@ from cofio.models.memory import (
     check_text,
     to_utc_iso,
 )
-from cofio.ports import Clock, KnowledgeTables
+from cofio.ports import Clock
 
 MAX_DEPTH = 10  # steps of a walk
 _TRIES = 20  # attempts per decision; in every conflict one process succeeds
@@ -91,28 +87,29 @@ class KnowledgeBase:
         otherwise confidence is kept, and so are the verdicts unless the claim has changed
         (`knowledge.belief.restated`). If nothing changes, nothing is written and the changeset is 0.
         """
-        if check_table(table) == "feedback":
-            old = cast(Feedback | None, self._get_row("feedback", fields.get("id")))
+        checked_table = check_table(table)
+        if checked_table == "feedback":
+            verdict = cast(Feedback | None, self._get_row("feedback", fields.get("id")))
             values: dict[str, Any] = {
-                "anomaly": old.anomaly if old else "",
-                "verdict": old.verdict if old else "",
+                "anomaly": verdict.anomaly if verdict else "",
+                "verdict": verdict.verdict if verdict else "",
                 **fields,
             }
             return self.feedback(**values, by=by, why=why).knowledge[0]
         _refuse_derived(fields)
-        changeset = self._commit(lambda: [self._put(check_table(table), fields)], by, why or "put")
-        return changeset.knowledge[0]
 
-    def _put(self, table: Table, values: Mapping[str, Any]) -> PutRow:
-        old = self._get_row(table, values.get("id"))
-        if old is None:
-            new = self._writer.access.own_row(make_row(table, values))
-            old = self._get_row(table, new.id)
-        if old is not None:
-            new = _change_row(old, values)
-        if isinstance(new, Seasonal):
-            seasonal_times.check(new)
-        return _put(new, old)
+        def decide() -> builtins.list[RowDecision]:
+            old = self._get_row(checked_table, fields.get("id"))
+            if old is None:
+                new = self._writer.access.own_row(make_row(checked_table, fields))
+                old = self._get_row(checked_table, new.id)
+            if old is not None:
+                new = _change_row(old, fields)
+            if isinstance(new, Seasonal):
+                seasonal_times.check(new)
+            return [_put(new, old)]
+
+        return self._commit(decide, by, why or "put").knowledge[0]
 
     def upsert_pattern(
         self, pattern: str, *, by: str = "library", why: str = "", **fields: Unpack[PatternKwargs]
@@ -131,10 +128,8 @@ class KnowledgeBase:
         **fields: Unpack[CorrelationKwargs],
     ) -> Correlation:
         """Store a correlation and return it."""
-        return cast(
-            Correlation,
-            self.put("correlations", source_a=source_a, source_b=source_b, rule=rule, by=by, why=why, **fields).after,
-        )
+        change = self.put("correlations", source_a=source_a, source_b=source_b, rule=rule, by=by, why=why, **fields)
+        return cast(Correlation, change.after)
 
     def upsert_threshold(
         self,
@@ -148,12 +143,10 @@ class KnowledgeBase:
         **fields: Unpack[ThresholdKwargs],
     ) -> Threshold:
         """Store a threshold and return it."""
-        return cast(
-            Threshold,
-            self.put(
-                "thresholds", source=source, metric=metric, value=value, direction=direction, by=by, why=why, **fields
-            ).after,
+        change = self.put(
+            "thresholds", source=source, metric=metric, value=value, direction=direction, by=by, why=why, **fields
         )
+        return cast(Threshold, change.after)
 
     def upsert_seasonal(
         self, pattern: str, period: str, *, by: str = "library", why: str = "", **fields: Unpack[SeasonalKwargs]
@@ -182,17 +175,15 @@ class KnowledgeBase:
         self, min_confidence: float = 0.0, *, limit: int = 50, after: str | None = None, **where: Unpack[RowKwargs]
     ) -> builtins.list[Pattern]:
         """List the patterns by confidence, highest first."""
-        return cast(
-            builtins.list[Pattern],
-            self.list("patterns", min_confidence=min_confidence, limit=limit, after=after, **where),
-        )
+        rows = self.list("patterns", min_confidence=min_confidence, limit=limit, after=after, **where)
+        return cast(builtins.list[Pattern], rows)
 
     def delete(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
         """Remove a row; undoing the changeset restores it. The effect of a processed verdict is reverted."""
 
         def decide() -> builtins.list[RowDecision]:
             row = self.get(table, key)
-            return [DeleteRow(row.TABLE, key, why, as_of=row.updated_at), *self._move_back(row)]
+            return [DeleteRow(row.TABLE, key, why, as_of=row.updated_at), *self._take_back(row).decisions()]
 
         return self._commit(decide, by, why or "delete").knowledge[0]
 
@@ -201,7 +192,7 @@ class KnowledgeBase:
 
         def decide() -> builtins.list[RowDecision]:
             row = self._get_row(check_table(table), key)  # rows removed earlier can be erased too
-            return [PurgeRow(check_table(table), key, why), *(self._move_back(row) if row else ())]
+            return [PurgeRow(check_table(table), key, why), *self._take_back(row).decisions()]
 
         return self._commit(decide, by, why or "purge").knowledge[0]
 
@@ -219,11 +210,8 @@ class KnowledgeBase:
         """Return the thresholds of the source, or of any source, that this value crosses, by confidence."""
         for name, text in (("source", source), ("metric", metric), ("unit", unit)):
             check_text(text, name, MAX_LABEL)
-        rows = [
-            row
-            for fromkey in dict.fromkeys((source, ANY))
-            for row in self._domain.rows("thresholds", where={"source": fromkey, "metric": metric})
-        ]
+        filters = [{"source": name, "metric": metric} for name in dict.fromkeys((source, ANY))]
+        rows = [row for where in filters for row in self._domain.rows("thresholds", where=where)]
         return lookup.firing(cast(Iterable[Threshold], rows), value, unit)
 
     def active(self, at: str = "", *, source: str = "") -> builtins.list[ActivePattern]:
@@ -233,7 +221,7 @@ class KnowledgeBase:
         """
         check_text(source, "source", MAX_LABEL)
         when = to_utc_iso(at) if at else self._clock()
-        filters: builtins.list[dict[str, Any]] = [{"source": source}, {"source": ""}] if source else [{}]
+        filters: builtins.list[dict[str, str]] = [{"source": source}, {"source": ""}] if source else [{}]
         rows = [row for where in filters for row in self._domain.rows("seasonal", where=where)]
         return seasonal_times.active(cast(Iterable[Seasonal], rows), when)
 
@@ -243,7 +231,21 @@ class KnowledgeBase:
             raise InvalidInput(
                 "The source is empty.", "Name the data source whose correlations are searched, such as aapl."
             )
-        return lookup.walk(_Sides(self._domain), source, check_int(depth, "depth", least=1, most=MAX_DEPTH))
+        # Names with the same lookup word share one query. Sides are kept as lists of words.
+        by_word: dict[str, builtins.list[tuple[Correlation, builtins.list[builtins.list[str]]]]] = {}
+
+        def find_correlations(name: str) -> Sequence[Correlation]:
+            """Return the correlations with a side that equals a name or begins with it."""
+            lead, word = fold(name).split(), prefix_key(name)
+            if not word:
+                rows = [row for side in _SIDES for row in self._domain.rows("correlations", where={side: name})]
+                return cast(builtins.list[Correlation], rows)
+            if word not in by_word:
+                named = [row for row in self._domain.naming([word]) if isinstance(row, Correlation)]
+                by_word[word] = [(row, [fold(side).split() for side in row.names]) for row in named]
+            return [row for row, sides in by_word[word] if any(side[: len(lead)] == lead for side in sides)]
+
+        return lookup.walk(find_correlations, source, check_int(depth, "depth", least=1, most=MAX_DEPTH))
 
     def read(self, text: str) -> builtins.list[KnowledgeReading]:
         """Return the rows that capture would store or drop for a text. Changes nothing."""
@@ -286,9 +288,7 @@ class KnowledgeBase:
             new = _replace_verdict(old, new.verdict, values)
         again = old is not None and old.processed and (old.verdict, old.about) == (new.verdict, new.about)
         new = replace(new, processed=process or again)
-        claims = _PendingClaims(self._get_row)
-        if old and not again:
-            self._take_back(old, claims)
+        claims = self._take_back(None if again else old)
         for ref in new.about:
             claim = claims.get(ref) or _refuse_unknown(ref)
             if process and not again:
@@ -316,17 +316,11 @@ class KnowledgeBase:
         rows = cast(builtins.list[Feedback], self._domain.rows("feedback", where={"processed": False}))
         return sorted(rows, key=lambda row: (row.created_at, row.id))
 
-    def _move_back(self, row: Knowledge) -> Iterator[RowDecision]:
-        """Return decisions that revert the effect of a verdict; none for other rows."""
+    def _take_back(self, verdict: Knowledge | None) -> _PendingClaims:
+        """Return the existing claims in which a verdict still counts, without its effect; none for other rows."""
         claims = _PendingClaims(self._get_row)
-        if isinstance(row, Feedback):
-            self._take_back(row, claims)
-        return claims.decisions()
-
-    def _take_back(self, verdict: Feedback, claims: _PendingClaims) -> None:
-        """Revert the effect of a verdict on existing claims in which it still counts."""
-        if not verdict.processed:
-            return
+        if not isinstance(verdict, Feedback) or not verdict.processed:
+            return claims
         if hidden := self._find_hidden(verdict):
             raise Forbidden(
                 f"{verdict.ref} is about {hidden[0]}, which this key may not read.", "Use an admin key to change it."
@@ -335,18 +329,18 @@ class KnowledgeBase:
         for claim in filter(None, map(claims.get, verdict.about)):
             if confidence.verdict_counts(past, self._domain.history(claim.TABLE, claim.id), claim.ref):
                 claims.move(claim, verdict.verdict, -1, "a verdict was taken back")
+        return claims
 
     def _find_hidden(self, verdict: Feedback) -> builtins.list[str]:
         """Return the judged claims that the viewer cannot see, now or in the past."""
-        refs = verdict.about if self._viewer else ()
-        return [ref for ref in refs if not self._get_row(*parse_ref(ref)) and not self._get_history(*parse_ref(ref))]
-
-    def _get_history(self, table: Table, key: str) -> Sequence[KnowledgeChange]:
-        """Return the history of a row; empty if it never existed."""
-        try:
-            return self._domain.history(table, key)
-        except NotFound:
-            return ()
+        hidden = []
+        for ref in verdict.about if self._viewer else ():
+            try:
+                if not self._get_row(*parse_ref(ref)) and not self._domain.history(*parse_ref(ref)):
+                    hidden.append(ref)
+            except NotFound:  # a row that never existed
+                hidden.append(ref)
+        return hidden
 
     # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -379,56 +373,20 @@ class KnowledgeBase:
 
         Returns None if anything has to be changed.
         """
-        rows = [row for decision in decisions if (row := self._get_if_unchanged(decision))]
-        if len(rows) < len(decisions):
-            return None
+        rows: builtins.list[Knowledge] = []
+        for decision in decisions:
+            if not isinstance(decision, PutRow):
+                return None
+            row = self._get_row(decision.row.TABLE, decision.row.id)
+            if row is None or not is_same_row(row, decision.row):
+                return None
+            rows.append(row)
         check_text(by, "by", MAX_LABEL)
         check_text(why, "why", MAX_TEXT)
         at = self._clock()
-        noops = (
-            KnowledgeChange(
-                id=0,
-                changeset=0,
-                action="noop",
-                table=row.TABLE,
-                key=row.id,
-                at=at,
-                by=by,
-                why=why,
-                before=row,
-                after=row,
-            )
-            for row in rows
-        )
+        shared: dict[str, Any] = {"id": 0, "changeset": 0, "action": "noop", "at": at, "by": by, "why": why}
+        noops = [KnowledgeChange(table=row.TABLE, key=row.id, before=row, after=row, **shared) for row in rows]
         return Changeset(id=0, at=at, by=by, why=why, knowledge=tuple(noops))
-
-    def _get_if_unchanged(self, decision: RowDecision) -> Knowledge | None:
-        """Return the existing row if the decision would store it unchanged; else None."""
-        if not isinstance(decision, PutRow):
-            return None
-        row = self._get_row(decision.row.TABLE, decision.row.id)
-        return row if row and is_same_row(row, decision.row) else None
-
-
-class _Sides:
-    """Correlations by name of a side, cached for one walk.
-
-    Matches sides that equal a name or begin with it. Names with the same lookup word share one query.
-    """
-
-    def __init__(self, domain: KnowledgeTables) -> None:
-        self._domain = domain
-        self._found: dict[str, list[tuple[Correlation, list[list[str]]]]] = {}
-
-    def __call__(self, name: str) -> Sequence[Correlation]:
-        lead, word = fold(name).split(), prefix_key(name)
-        if not word:
-            correlations = [row for side in _SIDES for row in self._domain.rows("correlations", where={side: name})]
-            return cast(builtins.list[Correlation], correlations)
-        if word not in self._found:
-            rows = [row for row in self._domain.naming([word]) if isinstance(row, Correlation)]
-            self._found[word] = [(row, [fold(side).split() for side in row.names]) for row in rows]
-        return [row for row, sides in self._found[word] if any(side[: len(lead)] == lead for side in sides)]
 
 
 class _PendingClaims:

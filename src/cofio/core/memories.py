@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Unpack
 
@@ -46,31 +46,25 @@ from cofio.models.memory import (
     fact_of,
     known_fields,
 )
-from cofio.ports import Judge, Matrix
+from cofio.ports import Judge, Store
 from cofio.retrieval.log import RetrievalLog
 from cofio.text.tokens import embedding_text
 
 
+@dataclass(eq=False)
 class MemoryService:
     """Reads and changes the memories that one caller may see."""
 
-    def __init__(
-        self,
-        writer: Writer,
-        log: RetrievalLog,
-        comparer: Comparer,
-        judge: Judge | None,
-        *,
-        duplicate_threshold: float,
-        novelty_threshold: float,
-    ) -> None:
-        self._writer = writer
-        self._store = writer.access.store
-        self._log = log
-        self._comparer = comparer
-        self._judge = judge  # None: patterns and words decide
-        self._duplicate_threshold = duplicate_threshold
-        self._novelty_threshold = novelty_threshold
+    writer: Writer
+    log: RetrievalLog
+    comparer: Comparer
+    judge: Judge | None  # None: patterns and words decide
+    duplicate_threshold: float
+    novelty_threshold: float
+
+    @property
+    def _store(self) -> Store:
+        return self.writer.access.store
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -86,7 +80,7 @@ class MemoryService:
         """Store many facts in one changeset; one change per fact, in order."""
         if isinstance(facts, str):
             raise InvalidInput("facts is one text.", "Give a list of facts; use `add` for a single fact.")
-        writer = self._writer
+        writer = self.writer
         checked = [writer.add_anchors(writer.access.own_fact(as_fact(fact, {}))) for fact in facts]
         if not checked:
             return []
@@ -96,30 +90,28 @@ class MemoryService:
             if not dedup:
                 decisions = [Add(fact) for fact in checked]
                 return list(writer.commit(decisions, dict(enumerate(vectors)), by=by, why=why or "add").changes)
-            return self._reconcile_and_add([self._detect_kind(fact) for fact in checked], vectors, by, why or "add")
+            # Repeats are logged as sightings, clearly replaced memories are archived.
+            with_kinds = [self._detect_kind(fact) for fact in checked]
+            typed = decide.decide_typed(with_kinds, vectors, self._store, self.comparer)
+            needed = {
+                place: vectors[number]
+                for place, (number, decision) in enumerate(zip(typed.facts, typed.decisions, strict=True))
+                if isinstance(decision, Add | Update)
+            }
+            rows = writer.removed_rows(typed.decisions)
+            changeset = writer.commit(typed.decisions, needed, by=by, why=why or "add", knowledge=rows)
+            return typed.changes(changeset.changes)
 
     def _detect_kind(self, fact: Fact) -> Fact:
         """Return a typed-in fact with the kind detected from its text, if none was given."""
-        if fact.kind != "other" or fact.category != "detail" or self._judge is None:
+        if fact.kind != "other" or fact.category != "detail" or self.judge is None:
             return fact
-        kind, _ = by_judgement.kind_of(fact.text, self._judge)
+        kind, _ = by_judgement.kind_of(fact.text, self.judge)
         return fact if kind == "other" else replace(fact, kind=kind, category="")
-
-    def _reconcile_and_add(self, facts: Sequence[Fact], vectors: Matrix, by: str, why: str) -> builtins.list[Change]:
-        """Add typed-in facts: repeats are logged as sightings, clearly replaced memories are archived."""
-        typed = decide.decide_typed(facts, vectors, self._store, self._comparer)
-        needed = {
-            place: vectors[fact]
-            for place, (fact, decision) in enumerate(zip(typed.facts, typed.decisions, strict=True))
-            if isinstance(decision, Add | Update)
-        }
-        rows = self._writer.removed_rows(typed.decisions)
-        changeset = self._writer.commit(typed.decisions, needed, by=by, why=why, knowledge=rows)
-        return typed.changes(changeset.changes)
 
     def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Unpack[EditKwargs]) -> Change:
         """Change fields of a memory in place. A new text drops the domain knowledge read from the old text."""
-        return self._writer.apply_corrections([Edit(memory_id, changes, why)], by=by, why=why or "edit").changes[0]
+        return self.writer.apply_corrections([Edit(memory_id, changes, why)], by=by, why=why or "edit").changes[0]
 
     def supersede(
         self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **fields: Unpack[FactKwargs]
@@ -128,38 +120,46 @@ class MemoryService:
 
         The domain knowledge read from the old memory is removed.
         """
-        fact = as_fact(new, fields) if isinstance(new, Fact) else _with_new_text(self.get(old_id), new, fields)
-        changeset = self._writer.apply_corrections([Update(old_id, fact, why)], by=by, why=why or "supersede")
+        if isinstance(new, Fact):
+            fact = as_fact(new, fields)
+        else:  # scope and labels carry over, the time does not
+            old = fact_of(self.get(old_id))
+            known_fields(fields, Fact, "fact")
+            changes: dict[str, Any] = {name: value for name, value in fields.items() if value not in (None, "")}
+            if "kind" in changes:
+                changes = {"category": "", **changes}  # a new kind sets its own category
+            fresh = {"text": new, "created_at": "", "context": "", "origin": "", "anchors": ()}
+            fact = replace(old, **{**fresh, **changes})
+        changeset = self.writer.apply_corrections([Update(old_id, fact, why)], by=by, why=why or "supersede")
         written, archived = changeset.changes
         return written, archived
 
     def delete(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Archive a memory and drop the domain knowledge read from it; `restore` or `undo` brings both back."""
-        return self._writer.apply_corrections([Delete(memory_id, why)], by=by, why=why or "delete").changes[0]
+        return self.writer.apply_corrections([Delete(memory_id, why)], by=by, why=why or "delete").changes[0]
 
     def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Restore an archived memory with the domain knowledge that was dropped with it."""
-        with self._writer.lock:
+        with self.writer.lock:
             decisions = [Restore(memory_id, why)]
-            rows = self._writer.restored_rows(decisions)
-            return self._writer.apply(decisions, by=by, why=why or "restore", knowledge=rows).changes[0]
+            rows = self.writer.restored_rows(decisions)
+            return self.writer.apply(decisions, by=by, why=why or "restore", knowledge=rows).changes[0]
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory permanently, from the journal too, with the domain knowledge read from it."""
-        return self._writer.apply_corrections([Purge(memory_id, why)], by=by, why=why or "purge").changes[0]
+        return self.writer.apply_corrections([Purge(memory_id, why)], by=by, why=why or "purge").changes[0]
 
     def mark_fresh(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Mark a memory as still valid: fingerprint its references again. InvalidInput if none of them exists."""
         memory = self.get(memory_id)
-        anchors = self._writer.staleness.anchors(memory.text, memory.project)
+        anchors = self.writer.staleness.anchors(memory.text, memory.project)
         if not anchors:
             hint = "If it no longer holds, `cofio supersede` corrects it and `cofio forget` archives it."
             raise InvalidInput(
                 f"Memory {memory_id} refers to no file, definition or command that this machine has.", hint
             )
-        return self._writer.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "mark fresh").changes[
-            0
-        ]
+        decisions = [Edit(memory_id, {"anchors": anchors}, why)]
+        return self.writer.apply(decisions, by=by, why=why or "mark fresh").changes[0]
 
     def bulk(
         self,
@@ -177,10 +177,19 @@ class MemoryService:
         skipped; Conflict if all are. Domain knowledge is dropped and restored with the memories, as in `delete` and
         `restore`.
         """
-        with self._writer.lock:
-            decisions = bulk.decide(self._get_all(ids), action, changes, tags, why)
-            rows = [*self._writer.removed_rows(decisions), *self._writer.restored_rows(decisions)]
-            return self._writer.apply(decisions, by=by, why=why or action, knowledge=rows)
+        with self.writer.lock:
+            unique_ids = list(dict.fromkeys(check_int(memory_id, "id") for memory_id in ids))
+            check_int(len(unique_ids), "The number of ids", least=1, most=bulk.MOST)
+            memories = self._store.get(unique_ids)
+            if missing := sorted(set(unique_ids) - {memory.id for memory in memories}):
+                listed = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
+                raise NotFound(
+                    f"There is no memory {listed}.",
+                    "Nothing was changed. `cofio list` lists the memories; a purged memory is gone for good.",
+                )
+            decisions = bulk.decide(memories, action, changes, tags, why)
+            rows = [*self.writer.removed_rows(decisions), *self.writer.restored_rows(decisions)]
+            return self.writer.apply(decisions, by=by, why=why or action, knowledge=rows)
 
     def plan_delete_all(self, why: str = "", **scope: Unpack[ScopeKwargs]) -> builtins.list[Delete]:
         """Return decisions that would archive every live memory of the scope. Changes nothing."""
@@ -192,37 +201,24 @@ class MemoryService:
 
     def find_duplicates(self, *, threshold: float | None = None, **scope: Unpack[ScopeKwargs]) -> builtins.list[Delete]:
         """Return decisions that would merge duplicates, with reasons. Changes nothing."""
-        least = self._duplicate_threshold if threshold is None else check_fraction(threshold, "threshold", least=0.5)
-        comparer = self._comparer if self._judge else WordComparer(least)
+        least = self.duplicate_threshold if threshold is None else check_fraction(threshold, "threshold", least=0.5)
+        comparer = self.comparer if self.judge else WordComparer(least)
         return consolidate.decide_duplicates(self._store, as_scope(scope), least, comparer)
 
     def merge_duplicates(
         self, *, threshold: float | None = None, by: str = "library", why: str = "", **scope: Unpack[ScopeKwargs]
     ) -> Changeset | None:
         """Merge duplicates in one changeset; return None if there are none."""
-        with self._writer.lock:
+        with self.writer.lock:
             decisions = self.find_duplicates(threshold=threshold, **scope)
-            return self._writer.apply(decisions, by=by, why=why or "merge duplicates") if decisions else None
+            return self.writer.apply(decisions, by=by, why=why or "merge duplicates") if decisions else None
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, memory_id: int) -> Memory:
         """Return a memory, archived or not."""
-        self._log.flush_or_tell()
-        return self._writer.access.get_memory(memory_id)
-
-    def _get_all(self, ids: Sequence[int]) -> builtins.list[Memory]:
-        """Return these memories, each once. Raise NotFound if one does not exist."""
-        unique_ids = list(dict.fromkeys(check_int(memory_id, "id") for memory_id in ids))
-        check_int(len(unique_ids), "The number of ids", least=1, most=bulk.MOST)
-        memories = self._store.get(unique_ids)
-        if missing := sorted(set(unique_ids) - {memory.id for memory in memories}):
-            listed = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
-            raise NotFound(
-                f"There is no memory {listed}.",
-                "Nothing was changed. `cofio list` lists the memories; a purged memory is gone for good.",
-            )
-        return memories
+        self.log.flush_or_tell()
+        return self.writer.access.get_memory(memory_id)
 
     def texts(self, ids: Sequence[int]) -> builtins.list[str]:
         """Return the texts of these memories, in order; deleted ones are skipped."""
@@ -234,7 +230,7 @@ class MemoryService:
         check_int(skip, "skip", least=0)
         below = after if after is None else check_int(after, "after")
         checked = as_scope(scope)
-        self._log.flush_or_tell()
+        self.log.flush_or_tell()
         memories, total = self._store.page(checked, limit=limit + 1, after=below, skip=skip)
         page = memories[:limit]
         return Page(tuple(page), page[-1].id if len(memories) > limit else None, total)
@@ -252,7 +248,7 @@ class MemoryService:
 
     def stats(self) -> dict[str, Any]:
         """Return counts of memories, changes and retrievals, and the size on disk."""
-        self._log.flush_or_tell()
+        self.log.flush_or_tell()
         return self._store.stats()
 
     def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
@@ -263,14 +259,14 @@ class MemoryService:
 
     def freshness(self, memory_id: int) -> FreshnessResult:
         """Return whether the code that a memory references has changed."""
-        return self._writer.staleness.check(self.get(memory_id))
+        return self.writer.staleness.check(self.get(memory_id))
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **scope: Unpack[ScopeKwargs]) -> Novelty:
         """Return whether no memory of the scope says this yet. Does not count as a retrieval."""
         checked, within = as_fact(fact, {}), as_scope(scope)
-        vector = self._writer.encoder.embed([embedding_text(checked.text, checked.speaker)])[0]
+        vector = self.writer.encoder.embed([embedding_text(checked.text, checked.speaker)])[0]
         least = 0.0 if threshold is None else check_fraction(threshold, "threshold")
-        comparer = self._comparer if self._judge else WordComparer(least or self._novelty_threshold)
+        comparer = self.comparer if self.judge else WordComparer(least or self.novelty_threshold)
         return decide.novelty(checked, vector, self._store, within, comparer, least)
 
     def detect_cross_agent_patterns(
@@ -281,11 +277,8 @@ class MemoryService:
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         repeats = self._store.repeated(min_occurrences, limit, _team_scope(category, team))
         memories = {memory.id: memory for memory in self._store.get([repeat[1] for repeat in repeats])}
-        return [
-            RepeatedFact(agent, memories[memory_id], times)
-            for agent, memory_id, times in repeats
-            if memory_id in memories
-        ]
+        known = [repeat for repeat in repeats if repeat[1] in memories]
+        return [RepeatedFact(agent, memories[memory_id], times) for agent, memory_id, times in known]
 
     def get_team_facts(self, *, limit: int = 50, category: str = "", team: str | None = None) -> builtins.list[Memory]:
         """Return team memories, most recently stated first; optionally of a category or kind.
@@ -293,7 +286,7 @@ class MemoryService:
         A viewer with several teams may select one.
         """
         check_int(limit, "limit", least=1, most=MAX_PAGE)
-        self._log.flush_or_tell()
+        self.log.flush_or_tell()
         return self._store.latest(_team_scope(category, team), limit)
 
 
@@ -305,13 +298,3 @@ def _team_scope(category: str, team: str | None) -> Scope:
         choices = ", ".join(dict.fromkeys((*CATEGORIES, *KINDS)))
         raise InvalidInput(f"There is no category {category!r}.", f"Give one of: {choices}.")
     return Scope(visibility=("team",), category=category, team=team)
-
-
-def _with_new_text(old: Memory, text: str, fields: FactKwargs) -> Fact:
-    """Return the old memory with a new text: scope and labels carry over, the time does not."""
-    known_fields(fields, Fact, "fact")
-    changes: dict[str, Any] = {name: value for name, value in fields.items() if value not in (None, "")}
-    if "kind" in changes:
-        changes = {"category": "", **changes}  # a new kind sets its own category
-    fresh = {"text": text, "created_at": "", "context": "", "origin": "", "anchors": ()}
-    return replace(fact_of(old), **{**fresh, **changes})

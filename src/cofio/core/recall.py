@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from cofio.core.search import SearchService
@@ -35,30 +36,18 @@ from cofio.text.briefing import digest
 _LOGGED = 1_000  # prompt characters checked for secrets; the log keeps fewer
 
 
+@dataclass(eq=False)
 class RecallService:
     """Builds context blocks from the memories that one caller may see."""
 
-    def __init__(
-        self,
-        access: Access,
-        clock: Clock,
-        search: SearchService,
-        episodes: EpisodeService,
-        log: RetrievalLog,
-        staleness: StalenessChecker,
-        *,
-        relevance: recall.Relevance,
-        start_tokens: int,
-    ) -> None:
-        self._store = access.store
-        self._viewer = access.viewer
-        self._clock = clock
-        self._search = search
-        self._episodes = episodes
-        self._log = log
-        self._staleness = staleness
-        self._relevance = relevance
-        self._start_tokens = start_tokens
+    access: Access
+    clock: Clock
+    search: SearchService
+    episodes: EpisodeService
+    log: RetrievalLog
+    staleness: StalenessChecker
+    relevance: recall.Relevance
+    start_tokens: int
 
     def recall(
         self,
@@ -90,18 +79,18 @@ class RecallService:
             return memory.id in in_words or current.has(memory) or digest(memory.text) in texts
 
         texts = set(injected.values())
-        queries = self._relevance.queries(questions, Scope(visible_in=project), most, spare)
-        hits = self._select_relevant(questions, self._search.run(queries), most, is_known)
+        queries = self.relevance.queries(questions, Scope(visible_in=project), most, spare)
+        hits = self._select_relevant(questions, self.search.run(queries), most, is_known)
         memories = recall.distinct([hit.memory for hit in hits], injected.values())
         block = recall.build_briefing(
-            recall.take_first(memories, most, self._staleness.check), briefing.PROMPT, exactly=exactly
+            recall.take_first(memories, most, self.staleness.check), briefing.PROMPT, exactly=exactly
         )
         block = block or self._brief_episodes(questions, project, injected, current)
-        self._log.note(
+        self.log.note(
             [memory for memory in memories if memory.id in block.injected], sanitize.redact(prompt[:_LOGGED]), by
         )
         if not briefing.is_trivial(prompt):  # trivial prompts such as "yes" trigger no search
-            self._log.inject(block, "prompt", by)
+            self.log.inject(block, "prompt", by)
         return block
 
     def _brief_episodes(
@@ -112,7 +101,7 @@ class RecallService:
         hits = [
             hit
             for question in questions
-            for hit in self._episodes.find(Query(text=question, k=recall.SAID + 3, min_score=least, scope=scope))
+            for hit in self.episodes.find(Query(text=question, k=recall.SAID + 3, min_score=least, scope=scope))
             if not current.session or hit.passage.session != current.session
         ]
         return recall.build_episode_briefing(hits, injected)
@@ -122,15 +111,15 @@ class RecallService:
     ) -> Briefing:
         """Return the block for a session start. Its memories do not count as retrievals: no query was made."""
         most = None if k is None else check_int(k, "k", least=1, most=recall.MOST)
-        rule = recall.start_rule(self._start_tokens, self._clock(), most)
+        rule = recall.start_rule(self.start_tokens, self.clock(), most)
         digests = set(injected.values())
         entries = [
             (memory, freshness)
-            for memory, freshness in recall.at_start(self._store, project, rule, self._staleness.check)
+            for memory, freshness in recall.at_start(self.access.store, project, rule, self.staleness.check)
             if digest(memory.text) not in digests and not current.has(memory)
         ]
         block = recall.build_briefing(entries, briefing.START)
-        self._log.inject(block, "start", by)
+        self.log.inject(block, "start", by)
         return block
 
     def _select_relevant(
@@ -142,8 +131,8 @@ class RecallService:
     ) -> list[Hit]:
         """Return the hits relevant to the questions, best first, without known memories."""
         candidates = [hit for hit in recall.merge(answers) if not is_known(hit.memory)]
-        hits = {hit.id: hit for hit in self._relevance.relevant(questions, candidates, most)}
-        order = hybrid.newer_first({memory_id: hit.score for memory_id, hit in hits.items()}, self._store)
+        hits = {hit.id: hit for hit in self.relevance.relevant(questions, candidates, most)}
+        order = hybrid.newer_first({memory_id: hit.score for memory_id, hit in hits.items()}, self.access.store)
         return [hits[memory_id] for memory_id in order]
 
     def _match_knowledge(
@@ -152,9 +141,9 @@ class RecallService:
         """Return new domain knowledge lines for what a prompt names, and the memories that would only repeat them."""
         if briefing.is_trivial(prompt):
             return [], set()
-        matches = mentions.find_mentions(prompt, self._store.domain, self._viewer)
+        matches = mentions.find_mentions(prompt, self.access.store.domain, self.access.viewer)
         sure = [match for match in matches if match.claim.confidence >= recall.LEAST_SURE]
-        return recall.new_exact_lines(context.briefing_lines(sure, self._clock), injected)
+        return recall.new_exact_lines(context.briefing_lines(sure, self.clock), injected)
 
     def recall_context(
         self,
@@ -177,16 +166,16 @@ class RecallService:
         check_author(by)
         caps = {"max_patterns": max_patterns, "max_thresholds": max_thresholds}
         config = context.AutoRecallConfig(max_memory_results=max_memories, **caps)
-        matches = mentions.find_mentions(query, self._store.domain, self._viewer)
-        when = to_utc_iso(at) if at else self._clock()
-        rows = context.shown_rows(matches, self._store.domain, when, config, self._viewer)
+        matches = mentions.find_mentions(query, self.access.store.domain, self.access.viewer)
+        when = to_utc_iso(at) if at else self.clock()
+        rows = context.shown_rows(matches, self.access.store.domain, when, config, self.access.viewer)
         questions = recall.questions(query) if max_memories else []
         spare = max_memories + len(rows.memories)
-        answers = self._search.run(self._relevance.queries(questions, Scope(), max_memories, spare))
+        answers = self.search.run(self.relevance.queries(questions, Scope(), max_memories, spare))
         relevant = self._select_relevant(questions, answers, max_memories, lambda memory: memory.id in rows.memories)
         hits = recall.distinct(relevant)[:max_memories]
-        self._log.note(hits, sanitize.redact(query[:_LOGGED]), by)
-        labelled = [self._search.add_freshness(hit) for hit in hits]
+        self.log.note(hits, sanitize.redact(query[:_LOGGED]), by)
+        labelled = [self.search.add_freshness(hit) for hit in hits]
         return context.build_recall_context(query, rows.beside(labelled), config)
 
     def enrich_prompt(
@@ -210,18 +199,12 @@ class RecallService:
         check_int(max_facts, "max_facts", least=1, most=enrich_prompt.MOST)
         check_author(by)
         questions = recall.questions(query)
-        own, of_team = self._search_scopes(questions, session, include_team, max_facts)
-        self._log.note([*own, *of_team], sanitize.redact(query[:_LOGGED]), by)
-        return enrich_prompt.render(own, of_team, self._staleness.check)
-
-    def _search_scopes(
-        self, questions: Sequence[str], session: str, include_team: bool, most: int
-    ) -> tuple[list[Memory], list[Memory]]:
-        """Return the relevant memories: the caller's own, and those of the team."""
         scopes = [enrich_prompt.personal_memories(session), *([enrich_prompt.team_memories()] if include_team else [])]
-        queries = [query for scope in scopes for query in self._relevance.queries(questions, scope, most, most)]
-        answers = self._search.run(queries)
-        own = enrich_prompt.first_hits(self._select_relevant(questions, answers[: len(questions)], most), most)
-        return own, enrich_prompt.first_hits(
-            self._select_relevant(questions, answers[len(questions) :], most), most, own
+        answers = self.search.run(
+            [scoped for scope in scopes for scoped in self.relevance.queries(questions, scope, max_facts, max_facts)]
         )
+        personal, shared = answers[: len(questions)], answers[len(questions) :]
+        own = enrich_prompt.first_hits(self._select_relevant(questions, personal, max_facts), max_facts)
+        of_team = enrich_prompt.first_hits(self._select_relevant(questions, shared, max_facts), max_facts, own)
+        self.log.note([*own, *of_team], sanitize.redact(query[:_LOGGED]), by)
+        return enrich_prompt.render(own, of_team, self.staleness.check)

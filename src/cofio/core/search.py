@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 from cofio.ingest.writer import check_author
@@ -16,17 +16,15 @@ from cofio.retrieval.reranker import Reranker
 from cofio.staleness import StalenessChecker
 
 
+@dataclass(eq=False)
 class SearchService:
     """Searches the memories that one caller may see."""
 
-    def __init__(
-        self, store: Store, encoder: StoreEncoder, reranker: Reranker, log: RetrievalLog, staleness: StalenessChecker
-    ) -> None:
-        self._store = store
-        self._encoder = encoder
-        self._reranker = reranker
-        self._log = log
-        self._staleness = staleness
+    store: Store
+    encoder: StoreEncoder
+    reranker: Reranker
+    log: RetrievalLog
+    staleness: StalenessChecker
 
     def search(self, query: str | Query, *, by: str = "library", **options: Unpack[QueryKwargs]) -> list[Hit]:
         """Return matching memories, best first. The options are the fields of Query and of Scope."""
@@ -39,21 +37,21 @@ class SearchService:
         hit_lists = self.run(checked)
         for query, hits in zip(checked, hit_lists, strict=True):
             if query.log:
-                self._log.note(hits, query.text, by)
+                self.log.note(hits, query.text, by)
         return [[self.add_freshness(hit) for hit in hits] for hits in hit_lists]
 
     def run(self, queries: Sequence[Query]) -> list[list[Hit]]:
         """Return the hits of each query without logging them."""
         texts = list(dict.fromkeys(query.text for query in queries))
         reranked = [query.text for query in queries if query.hybrid and query.rerank]
-        get_questions = self._reranker.encode_queries(reranked)  # on another core while the vectors are computed
-        vectors = dict(zip(texts, self._encoder.embed(texts, "query"), strict=True)) if texts else {}
-        floor, questions = self._encoder.floor, get_questions()
+        get_questions = self.reranker.encode_queries(reranked)  # on another core while the vectors are computed
+        vectors = dict(zip(texts, self.encoder.embed(texts, "query"), strict=True)) if texts else {}
+        floor, questions = self.encoder.floor, get_questions()
         return [
-            hybrid.hits(query, vectors[query.text], self._store, floor, questions.get(query.text)) for query in queries
+            hybrid.hits(query, vectors[query.text], self.store, floor, questions.get(query.text)) for query in queries
         ]
 
     def add_freshness(self, hit: Hit) -> Hit:
         """Return the hit with the freshness of the code that it references."""
-        freshness = self._staleness.check(hit.memory) if hit.memory.anchors else FreshnessResult()
+        freshness = self.staleness.check(hit.memory) if hit.memory.anchors else FreshnessResult()
         return replace(hit, freshness=freshness.state, stale=freshness.notes) if freshness.state else hit

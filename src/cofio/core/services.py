@@ -115,33 +115,17 @@ class Services:
         self.writer = writer = Writer(access, encoder, staleness, shared.lock, shared.on_invalidate)
         self.history = HistoryService(writer)
         self.memories = MemoryService(
-            writer,
-            log,
-            shared.comparer,
-            shared.judge,
-            duplicate_threshold=options.duplicate_threshold,
-            novelty_threshold=options.novelty_threshold,
+            writer, log, shared.comparer, shared.judge, options.duplicate_threshold, options.novelty_threshold
         )
         self.episodes = EpisodeService(access, encoder, enabled=options.episodes)
         self.sessions = SessionService(access)
         self.search = SearchService(access.store, encoder, shared.reranker, log, staleness)
+        relevance = recall.Relevance(shared.judge, options.recall_min_score)
         self.recall = RecallService(
-            access,
-            clock,
-            self.search,
-            self.episodes,
-            log,
-            staleness,
-            relevance=recall.Relevance(shared.judge, options.recall_min_score),
-            start_tokens=options.start_tokens,
+            access, clock, self.search, self.episodes, log, staleness, relevance, options.start_tokens
         )
         self.llm_usage = LLMUsageService(
-            access,
-            clock,
-            shared.llm,
-            problem=options.llm_problem,
-            limits=options.llm_limits,
-            seconds=options.llm_seconds,
+            access, clock, shared.llm, options.llm_problem, options.llm_limits, options.llm_seconds
         )
         inbox = InboxProcessor(
             access.store.inbox,

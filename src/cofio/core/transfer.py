@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from cofio.ingest import sanitize
@@ -27,20 +28,19 @@ class ImportKwargs(TypedDict, total=False):
     done: ImportResult  # counts of an earlier part, to continue from
 
 
+@dataclass(eq=False)
 class TransferService:
     """Exports and imports memories on behalf of one caller."""
 
-    def __init__(self, writer: Writer, log: RetrievalLog, comparer: Comparer, *, has_judge: bool) -> None:
-        self._writer = writer
-        self._store = writer.access.store
-        self._log = log
-        self._comparer = comparer
-        self._has_judge = has_judge
+    writer: Writer
+    log: RetrievalLog
+    comparer: Comparer
+    has_judge: bool
 
     def export_lines(self, *, vectors: bool = False) -> Iterator[str]:
         """Yield a header, then every memory as a line of JSON; archived ones included, with vectors on request."""
-        self._log.flush_or_tell()
-        return export.export_lines(self._store, vectors=vectors)
+        self.log.flush_or_tell()
+        return export.export_lines(self.writer.access.store, vectors=vectors)
 
     def import_lines(
         self,
@@ -68,20 +68,20 @@ class TransferService:
 
     def _build_run(self, name: str, embed: bool, by: str, options: ImportKwargs) -> ImportRun:
         check_author(by, f"import {name}")
-        encoder = self._writer.encoder
+        encoder = self.writer.encoder
         return ImportRun(
-            store=self._store,
+            store=self.writer.access.store,
             name=name,
             by=by,
             embed=encoder.embed if embed else None,
             signature=encoder.signature,
             redact=sanitize.redact,
-            own=self._writer.access.own_fact,
-            repeats=self._is_repeated if self._has_judge else None,
+            own=self.writer.access.own_fact,
+            repeats=self._is_repeated if self.has_judge else None,
             **options,
         )
 
     def _is_repeated(self, fact: Fact, vector: Vector) -> bool:
         """Return whether a memory of the same scope already says this fact."""
-        near = decide.related(fact, vector, self._store, self._comparer)
+        near = decide.related(fact, vector, self.writer.access.store, self.comparer)
         return any(verdict.kind == "same" for _, verdict in near)
