@@ -191,7 +191,7 @@ def test_other_database_is_rejected(tmp_path: Path, name: str) -> None:
         list(READERS[name].read(tmp_path / "missing.db"))
     encrypted = tmp_path / "encrypted.db"
     encrypted.write_bytes(bytes(range(256)) * 32)
-    with pytest.raises(InvalidInput, match=r"not an SQLite database.*decrypted"):
+    with pytest.raises(InvalidInput, match=r"not an SQLite database.*Decrypt"):
         list(READERS[name].read(encrypted))
     other = ran(tmp_path / "other.db", "CREATE TABLE things (id INTEGER)")
     with pytest.raises(InvalidInput, match=f"not a database of {name}"):
