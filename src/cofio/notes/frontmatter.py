@@ -1,7 +1,5 @@
 """Front matter: fields at the top of a page between two lines of three dashes.
 
-    text ─ parted ─▶ Front, body          values ─ written ─▶ lines
-
 Supports the subset of YAML that people and Obsidian use: `key: value`, quoted strings, `[a, b]`, a list of dashes below
 its key, and multi-line strings after `|` or `>`. Every value is a string or a list of strings: `no` is a word, and 1.10
 is not 1.1. Other lines are ignored.
@@ -12,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cofio.models.memory import CATEGORIES, KINDS
 from cofio.text import lazy_re
@@ -37,9 +35,6 @@ class ParsedFrontMatter:
 
     fields: FrontMatter = field(default_factory=dict)
     lines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def split_front_matter(text: str) -> tuple[ParsedFrontMatter, str]:
@@ -156,7 +151,7 @@ def tags_of(fields: FrontMatter) -> list[str]:
     return [tag.lstrip("#").strip() for tag in tags if tag.strip("# ")]
 
 
-def text_of(fields: FrontMatter, name: str) -> str:
+def text_of(fields: Mapping[str, Any], name: str) -> str:
     """Return the text of a field; "" if it is missing or a list."""
     value = fields.get(name)
     return value if isinstance(value, str) else ""
@@ -173,9 +168,6 @@ def kind_and_category(fields: FrontMatter) -> tuple[str, str]:
 def to_list(value: str | list[str] | None) -> list[str]:
     """Return the values of a field that may hold one or several."""
     return value if isinstance(value, list) else [value] if value else []
-
-
-# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def to_front_matter(fields: Iterable[tuple[str, str | Sequence[str]]]) -> list[str]:

@@ -1,7 +1,5 @@
 """Readers of other tools' memories, as facts.
 
-    path ─ sniff ─▶ name ─ READERS[name].read ─▶ [Fact | Skipped]
-
 A reader opens the tool's files on disk. It does not need the tool, executes nothing from the files, and does not change
 them.
 """

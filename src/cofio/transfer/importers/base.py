@@ -1,8 +1,6 @@
-"""Shared parts of the readers: the Reader type, and conversion of a foreign entry to a fact.
+"""Shared parts of the readers: the type Importer, and conversion of a foreign entry to a fact.
 
-    entry of a foreign store ─ made ─▶ Fact, or Skipped with the reason
-
-A bad entry does not stop the import: it is returned as Skipped, and reading continues.
+A bad entry does not stop the import: it is returned as SkippedEntry, and reading continues.
 """
 
 from __future__ import annotations
@@ -59,14 +57,20 @@ def check_exists(path: Path, what: str) -> Path:
 
 
 def to_fact(
-    tool: str, name: str, text: Any, *, created_at: Any = None, notes: Mapping[str, Any] | None = None, **rest: Any
+    tool: str, name: str, text: Any, *, created_at: Any = None, notes: Mapping[str, Any] | None = None, **others: Any
 ) -> Found:
     """Return the fact of a foreign entry, with the origin `tool/name`; or the reason why it is skipped."""
-    origin = _make_origin(f"{tool}/{name}")
+    origin = make_storable(f"{tool}/{name}")
+    if len(origin) > MAX_LABEL:
+        origin = f"{origin[: MAX_LABEL - 20]}…{fingerprint(origin)}"
     if not isinstance(text, str) or not text.strip():
         return SkippedEntry("The entry has no text.", origin)
-    stored_text, extra = _cut_text(make_storable(text))
-    metadata = {**(notes or {}), **extra}
+    stored_text = make_storable(text)
+    metadata = dict(notes or {})
+    if len(stored_text) > MAX_TEXT:  # it is cut at the end of a paragraph, line or word
+        metadata["cut_from"] = len(stored_text)
+        ends = (stored_text.rfind(mark, MAX_TEXT // 2, MAX_TEXT) for mark in ("\n\n", "\n", " "))
+        stored_text = stored_text[: next((end for end in ends if end > 0), MAX_TEXT)]
     at = to_iso_time(created_at)
     if at == "" and created_at is not None:
         metadata["bad_created_at"] = str(created_at)[:100]
@@ -77,7 +81,7 @@ def to_fact(
             origin=origin,
             created_at=at,
             metadata=_make_metadata(tool, metadata),
-            **{field: _to_label(value) for field, value in rest.items()},
+            **{field: _to_label(value) for field, value in others.items()},
         )
     except InvalidInput as error:
         return SkippedEntry(error.message, origin)
@@ -134,29 +138,10 @@ def object_of(value: Any) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-# ── limits of a fact ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _cut_text(text: str) -> tuple[str, dict[str, Any]]:
-    """Return the text, cut at the end of a paragraph, line or word if it is too long, and a note of its length."""
-    if len(text) <= MAX_TEXT:
-        return text, {}
-    for mark in ("\n\n", "\n", " "):
-        end = text.rfind(mark, MAX_TEXT // 2, MAX_TEXT)
-        if end > 0:
-            return text[:end], {"cut_from": len(text)}
-    return text[:MAX_TEXT], {"cut_from": len(text)}
-
-
 def _to_label(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(make_storable(text)[:MAX_LABEL] for text in value[:MAX_LABELS])
     return make_storable(value)[:MAX_LABEL] if isinstance(value, str) else value
-
-
-def _make_origin(name: str) -> str:
-    whole = make_storable(name)
-    return whole if len(whole) <= MAX_LABEL else f"{whole[: MAX_LABEL - 20]}…{fingerprint(whole)}"
 
 
 class _MetadataTooLarge(Exception):
@@ -166,7 +151,8 @@ class _MetadataTooLarge(Exception):
 def _make_metadata(tool: str, entry_fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry's own fields by name.
 
-    A name used by cofio gets the tool as a prefix; fields left out are listed.
+    A name used by cofio gets the tool as a prefix. Fields that are left out are listed: those that are not JSON, and
+    the largest ones until the others fit.
     """
     metadata: dict[str, Any] = {}
     left_out: list[str] = []
@@ -179,23 +165,16 @@ def _make_metadata(tool: str, entry_fields: Mapping[str, Any]) -> dict[str, Any]
         else:
             if plain not in (None, "", [], {}):
                 metadata[f"{tool}_{name}" if name in _OURS else name] = plain
-    left_out += _drop_largest(metadata)
+    if len(json.dumps(metadata, ensure_ascii=False)) > _ROOM:
+        sizes = {name: len(json.dumps({name: value}, ensure_ascii=False)) for name, value in metadata.items()}
+        room = _ROOM - sum(sizes.values())
+        for name in sorted(sizes, key=lambda name: -sizes[name]):
+            if room >= 0:
+                break
+            room += sizes[name]
+            del metadata[name]
+            left_out.append(name[:100])
     return {**metadata, "left_out": left_out[:MAX_LABELS]} if left_out else metadata
-
-
-def _drop_largest(metadata: dict[str, Any]) -> list[str]:
-    """Remove the largest fields until the rest fits; return the names of those removed."""
-    if len(json.dumps(metadata, ensure_ascii=False)) <= _ROOM:
-        return []
-    sizes = {name: len(json.dumps({name: value}, ensure_ascii=False)) for name, value in metadata.items()}
-    room, removed = _ROOM - sum(sizes.values()), []
-    for name in sorted(sizes, key=lambda name: -sizes[name]):
-        if room >= 0:
-            break
-        room += sizes[name]
-        del metadata[name]
-        removed.append(name[:100])
-    return removed
 
 
 def _to_json(value: Any, room: list[int], depth: int) -> Any:
@@ -210,10 +189,6 @@ def _to_json(value: Any, room: list[int], depth: int) -> Any:
         return {make_storable(str(key))[:MAX_LABEL]: _to_json(inner, room, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_to_json(inner, room, depth + 1) for inner in value]
-    return _to_scalar(value)
-
-
-def _to_scalar(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() < 64:
         return value
     if isinstance(value, float) and math.isfinite(value):

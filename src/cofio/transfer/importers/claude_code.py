@@ -8,17 +8,18 @@ Each bullet and paragraph is a fact, identified by its words: a second import af
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from cofio.errors import InvalidInput
-from cofio.notes.frontmatter import FrontMatter
+from cofio.notes.frontmatter import text_of
 from cofio.transfer.importers import markdown_folder
-from cofio.transfer.importers.base import Found, Importer, SkippedEntry, as_absolute_path, check_exists, to_fact
+from cofio.transfer.importers.base import Found, Importer, as_absolute_path, check_exists, object_of, to_fact
 from cofio.transfer.importers.markdown import Chunk, chunks, split_front_matter
 
 _INDEX = "MEMORY.md"
@@ -43,39 +44,36 @@ def _read(path: Path) -> Iterator[Found]:
             "Give a folder named `memory` that contains MEMORY.md, or a folder above such ones.",
         )
     for memory in memories:
-        project = _find_project(memory.parent)
-        for page in markdown_folder.pages(memory):
-            text = markdown_folder.read_page(page)
-            if isinstance(text, SkippedEntry):
-                yield text
-            else:
-                yield from _make_facts(page, text, memory, project)
+        yield from markdown_folder.read_pages(
+            memory, partial(_make_facts, memory=memory, project=_find_project(memory.parent))
+        )
 
 
-def _make_facts(page: Path, text: str, memory: Path, project: str) -> Iterator[Found]:
+def _make_facts(page: Path, text: str, *, memory: Path, project: str) -> Iterator[Found]:
     matter, body, line = split_front_matter(text)
-    description = _get_text(matter, "description")
-    found_chunks = list(chunks(body, line))
+    description, page_type = text_of(matter, "description"), text_of(matter, "type")
+    title = text_of(matter, "name") or page.stem
+    page_chunks = list(chunks(body, line))
     if page.name == _INDEX:
-        found_chunks = [chunk for chunk in found_chunks if not _is_link(chunk)]
-    elif not found_chunks and description:
-        found_chunks = [Chunk(description)]
-    kind, category = _KIND_OF.get(_get_text(matter, "type"), ("other", "learning"))
+        title = ""
+        page_chunks = [chunk for chunk in page_chunks if not _is_link(chunk)]
+    elif not page_chunks and description:
+        page_chunks = [Chunk(description)]
+    kind, category = _KIND_OF.get(page_type, ("other", "learning"))
     below = page.relative_to(memory).as_posix()
-    for name, chunk in markdown_folder.name_chunks(iter(found_chunks)):
-        title = "" if page.name == _INDEX else _get_text(matter, "name") or page.stem
+    for name, chunk in markdown_folder.name_chunks(page_chunks):
         yield to_fact(
             "claude-code",
             f"{memory.parent.name}/{below}#{name}",
             chunk.statement,
             source=f"claude-code/{Path(project).name}",
-            project="" if _get_text(matter, "type") == "user" else project,
+            project="" if page_type == "user" else project,
             kind=kind,
             category=category,
-            session=_get_text(matter, "originSessionId"),
+            session=text_of(matter, "originSessionId"),
             context=markdown_folder.context_of(chunk, title, description if description != chunk.text else ""),
             created_at=markdown_folder.page_date(matter, page),
-            notes={"type": _get_text(matter, "type"), "file": below, "line": chunk.line},
+            notes={"type": page_type, "file": below, "line": chunk.line},
         )
 
 
@@ -87,22 +85,14 @@ def _is_link(chunk: Chunk) -> bool:
     return all(_LINKED.match(line[:1_000]) for line in lines)
 
 
-def _get_text(matter: FrontMatter, name: str) -> str:
-    value = matter.get(name)
-    return value if isinstance(value, str) else ""
-
-
-# ── folders and projects ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _find_folders(path: Path) -> list[Path]:
     """Return the memory folders at or below a path of Claude Code's."""
-    whole = path.resolve()
-    if whole.name == "memory" and _is_memory(whole):
-        return [whole]
+    top = path.resolve()
+    if top.name == "memory" and _is_memory(top):
+        return [top]
     for pattern in ("memory", "*/memory", "projects/*/memory"):
-        matches = [folder.resolve() for folder in sorted(whole.glob(pattern))]
-        if memories := [folder for folder in matches if _is_memory(folder) and folder.is_relative_to(whole)]:
+        matches = [folder.resolve() for folder in sorted(top.glob(pattern))]
+        if memories := [folder for folder in matches if _is_memory(folder) and folder.is_relative_to(top)]:
             return memories
     return []
 
@@ -114,68 +104,40 @@ def _is_memory(path: Path) -> bool:
 
 
 def _find_project(home: Path) -> str:
-    """Return the project's working tree, from a transcript or this machine's folders; else the name of the folder.
+    """Return the project's working tree, from a transcript or the only such folder here; else the folder's name.
 
     Claude Code names the folder after the path, with a dash for all but letters and digits, which cannot be reversed.
     """
     slug = home.name
-    tree = next((cwd for file in sorted(home.glob("*.jsonl")) if (cwd := _find_cwd(file, slug))), "")
-    return tree or _find_existing(slug) or slug
-
-
-def _find_cwd(transcript: Path, slug: str) -> str:
-    try:
-        with transcript.open(encoding="utf-8", errors="replace") as file:
-            for line in islice(iter(lambda: file.readline(_LONGEST_LINE), ""), _LINES):
-                if '"cwd"' in line and _to_slug(cwd := _parse_cwd(line)) == slug:
+    for transcript in sorted(home.glob("*.jsonl")):
+        with suppress(OSError), transcript.open(encoding="utf-8", errors="replace") as file:
+            for line in islice(iter(partial(file.readline, _LONGEST_LINE), ""), _LINES):
+                if '"cwd"' in line and _to_slug(cwd := as_absolute_path(object_of(line).get("cwd"))) == slug:
                     return cwd
-    except OSError:
-        return ""
-    return ""
-
-
-def _parse_cwd(line: str) -> str:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return ""
-    return as_absolute_path(entry.get("cwd")) if isinstance(entry, dict) else ""
+    folders = ["/"]
+    while folders and not any(_to_slug(folder) == slug for folder in folders):
+        folders = [below for folder in folders for below in _list_towards(folder, slug)][:64]
+    exact = [folder for folder in folders if _to_slug(folder) == slug]
+    return exact[0] if len(exact) == 1 else slug
 
 
 def _to_slug(path: str) -> str:
     return re.sub(r"[^A-Za-z0-9]", "-", path)
 
 
-def _find_existing(slug: str) -> str:
-    """Return the folder on this machine with this name; "" unless there is exactly one."""
-    folders = ["/"]
-    while folders and not any(_to_slug(folder) == slug for folder in folders):
-        folders = [below for folder in folders for below in _list_towards(folder, slug)][:64]
-    exact = [folder for folder in folders if _to_slug(folder) == slug]
-    return exact[0] if len(exact) == 1 else ""
-
-
-def _list_towards(folder_: str, slug: str) -> list[str]:
+def _list_towards(folder: str, slug: str) -> list[str]:
     try:
-        names = [entry.name for entry in os.scandir(folder_) if entry.is_dir(follow_symlinks=False)]
+        names = [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
-    paths = [f"{folder_.rstrip('/')}/{name}" for name in names]
+    paths = [f"{folder.rstrip('/')}/{name}" for name in names]
     return [path for path in paths if slug == _to_slug(path) or slug.startswith(_to_slug(path) + "-")]
-
-
-def _count(path: Path) -> int:
-    return sum(1 for _ in _read(path))
-
-
-def _fits(path: Path) -> bool:
-    return path.is_dir() and bool(_find_folders(path))
 
 
 READER = Importer(
     name="claude-code",
     says="Claude Code's own memory (~/.claude/projects/PROJECT/memory)",
     read=_read,
-    count=_count,
-    fits=_fits,
+    count=lambda path: sum(1 for _ in _read(path)),
+    fits=lambda path: path.is_dir() and bool(_find_folders(path)),
 )

@@ -10,7 +10,7 @@ Tested with files of 10.6.3 and 13.25.3. Older versions follow the schema from w
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,7 +19,7 @@ from cofio.errors import InvalidInput
 from cofio.transfer.importers import sqlite_reader
 from cofio.transfer.importers.base import Found, Importer, check_exists, object_of, to_fact, to_list
 
-_NAME = "claude-mem"
+_NAME, _FILE = "claude-mem", "claude-mem.db"
 _SESSIONS = ("memory_session_id", "sdk_session_id", "session_id")  # newer and older column names
 _LOOKED_THROUGH = 5_000  # rows searched for the paths of projects
 _CONTEXT = 2_000  # characters
@@ -58,10 +58,10 @@ Trees = Mapping[str, str]
 
 
 def _read(path: Path) -> Iterator[Found]:
-    with sqlite_reader.opened(_find_file(check_exists(path, "claude-mem.db"))) as db:
-        shapes = _find_tables(db, path)
-        trees = _find_trees(db, shapes)
-        for table, columns in shapes.items():
+    with sqlite_reader.opened(sqlite_reader.file_in(check_exists(path, "claude-mem.db"), _FILE)) as db:
+        columns_by_table = _find_tables(db, path)
+        trees = _find_trees(db, columns_by_table.get("observations", []))
+        for table, columns in columns_by_table.items():
             for row in sqlite_reader.rows(db, table, columns):
                 yield from _FACTS_OF[table](dict(row), trees)
 
@@ -71,18 +71,20 @@ def _read_observation(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
     narrative = _get_text(row, "narrative") or _get_text(row, "text")
     facts = to_list(row.get("facts"))
     kind = _KIND_OF.get(_get_text(row, "type"), "other")
-    shared = {
-        "kind": kind,
-        "category": "learning" if kind == "other" else "",
-        "tags": to_list(row.get("concepts")),
-        "agent": _get_text(row, "agent_type"),
-    }
-    for number, fact in enumerate(dict.fromkeys(facts), 1):
-        context = "\n".join(part for part in (title, narrative) if part)
-        yield _make_fact(f"observation/{row['at_row']}#{number}", fact, row, trees, context=context, **shared)
-    if not facts:
-        context = title if narrative else ""
-        yield _make_fact(f"observation/{row['at_row']}", narrative or title, row, trees, context=context, **shared)
+    name, context = f"observation/{row['at_row']}", "\n".join(part for part in (title, narrative) if part)
+    entries = [(f"{name}#{number}", fact, context) for number, fact in enumerate(dict.fromkeys(facts), 1)]
+    for entry_name, text, about in entries or [(name, narrative or title, title if narrative else "")]:
+        yield _make_fact(
+            entry_name,
+            text,
+            row,
+            trees,
+            context=about,
+            kind=kind,
+            category="learning" if kind == "other" else "",
+            tags=to_list(row.get("concepts")),
+            agent=_get_text(row, "agent_type"),
+        )
 
 
 def _read_summary(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
@@ -100,7 +102,9 @@ def _read_memory(row: dict[str, Any], trees: Trees) -> Iterator[Found]:
 _FACTS_OF = {"observations": _read_observation, "session_summaries": _read_summary, "memories": _read_memory}
 
 
-def _make_fact(name: str, text: Any, row: Mapping[str, Any], trees: Trees, *, context: str = "", **rest: Any) -> Found:
+def _make_fact(
+    name: str, text: Any, row: Mapping[str, Any], trees: Trees, *, context: str = "", **fields: Any
+) -> Found:
     """Return the fact. Row numbers are not unique across files, so the session is part of the name."""
     session = next((value for column in _SESSIONS if (value := _get_text(row, column))), "")
     project = _get_text(row, "project")
@@ -115,7 +119,7 @@ def _make_fact(name: str, text: Any, row: Mapping[str, Any], trees: Trees, *, co
         context=context[:_CONTEXT],
         created_at=row.get("created_at_epoch") or row.get("created_at"),
         notes={**object_of(row.get("metadata")), **{column: row.get(column) for column in _NOTED}, **files},
-        **rest,
+        **fields,
     )
 
 
@@ -124,46 +128,33 @@ def _get_text(row: Mapping[str, Any], name: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-# ── project paths ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def _find_trees(db: sqlite3.Connection, columns: Collection[str]) -> Trees:
+    """Return the working tree of each project, where it can be derived. The file has only the name of the folder.
 
-
-def _find_trees(db: sqlite3.Connection, shapes: Mapping[str, list[str]]) -> Trees:
-    """Return the working tree of each project, where it can be derived. The file has only the name of the folder."""
+    It is the only folder of that name above an absolute path in an observation.
+    """
+    wanted = ("project", "files_read", "files_modified")
     tree_by_project: dict[str, str] = {}
-    columns = [
-        column for column in shapes.get("observations", ()) if column in ("project", "files_read", "files_modified")
-    ]
-    if len(columns) < 3:
-        return tree_by_project
-    for row in islice(sqlite_reader.rows(db, "observations", columns), _LOOKED_THROUGH):
+    rows = sqlite_reader.rows(db, "observations", wanted) if set(wanted) <= set(columns) else iter(())
+    for row in islice(rows, _LOOKED_THROUGH):
         project = _get_text(dict(row), "project")
-        if project and project not in tree_by_project:
-            files = (*to_list(row["files_read"]), *to_list(row["files_modified"]))
-            tree = next((tree for file in files if (tree := _find_tree(project, file))), "")
-            if tree:
-                tree_by_project[project] = tree
+        name = project.rsplit("/", 1)[-1]
+        for file in (*to_list(row["files_read"]), *to_list(row["files_modified"])):
+            above = [folder for folder in PurePosixPath(file).parents if folder.name == name]
+            if project and file.startswith("/") and len(above) == 1:
+                tree_by_project.setdefault(project, str(above[0]))
     return tree_by_project
-
-
-def _find_tree(project: str, file: str) -> str:
-    """Return the folder of the project's name above an absolute path; "" unless there is exactly one."""
-    name = project.rsplit("/", 1)[-1]
-    above = [folder for folder in PurePosixPath(file).parents if folder.name == name] if file.startswith("/") else []
-    return str(above[0]) if len(above) == 1 else ""
-
-
-# ── the database ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _find_tables(db: sqlite3.Connection, path: Path) -> dict[str, list[str]]:
     """Return the tables that hold memories, with the wanted columns that each has."""
-    shapes = _select_tables(sqlite_reader.tables(db))
-    if not shapes:
+    columns_by_table = _select_tables(sqlite_reader.tables(db))
+    if not columns_by_table:
         hint = (
             "Such a database has a table `observations` or, in old versions, `memories` with a column archive_basename."
         )
         raise InvalidInput(f"{path} is not a database of claude-mem.", hint)
-    return shapes
+    return columns_by_table
 
 
 def _select_tables(columns_by_table: Mapping[str, list[str]]) -> dict[str, list[str]]:
@@ -174,28 +165,25 @@ def _select_tables(columns_by_table: Mapping[str, list[str]]) -> dict[str, list[
     }
 
 
-def _find_file(path: Path) -> Path:
-    return path / "claude-mem.db" if path.is_dir() else path
-
-
 def _count(path: Path) -> int:
     """Return the number of facts, without making them."""
-    with sqlite_reader.opened(_find_file(path)) as db:
-        shapes = _find_tables(db, path)
-        number = sqlite_reader.total(db, "memories") if "memories" in shapes else 0
-        if "session_summaries" in shapes:
+    with sqlite_reader.opened(sqlite_reader.file_in(path, _FILE)) as db:
+        columns_by_table = _find_tables(db, path)
+        number = sqlite_reader.total(db, "memories") if "memories" in columns_by_table else 0
+        if "session_summaries" in columns_by_table:
             number += sqlite_reader.total(db, "session_summaries", "trim(coalesce(learned, '')) != ''")
-        if "observations" in shapes:
-            facts = [column for column in ("facts",) if column in shapes["observations"]]
-            number += sum(
-                max(1, len(set(to_list(row["facts"]))) if facts else 1)
-                for row in sqlite_reader.rows(db, "observations", facts or ["project"])
-            )
+        if "facts" in columns_by_table.get("observations", ()):
+            rows = sqlite_reader.rows(db, "observations", ["facts"])
+            number += sum(max(1, len(set(to_list(row["facts"])))) for row in rows)
+        elif "observations" in columns_by_table:
+            number += sqlite_reader.total(db, "observations")
     return number
 
 
-def _fits(path: Path) -> bool:
-    return bool(_select_tables(sqlite_reader.shapes(_find_file(path))))
-
-
-READER = Importer(name=_NAME, says="the database of claude-mem (claude-mem.db)", read=_read, count=_count, fits=_fits)
+READER = Importer(
+    name=_NAME,
+    says="the database of claude-mem (claude-mem.db)",
+    read=_read,
+    count=_count,
+    fits=lambda path: bool(_select_tables(sqlite_reader.shapes(sqlite_reader.file_in(path, _FILE)))),
+)

@@ -1,7 +1,5 @@
 """Markdown as facts: the front matter, and each bullet and paragraph under its headings.
 
-    text ─ split_front_matter ─▶ front matter, body ─ chunks ─▶ [Chunk]
-
 A bullet is a fact, and so is a paragraph; a numbered list is one fact, because its steps belong together. Short code
 stays with the paragraph or bullet before it. A line that ends in a colon is the lead of what follows.
 
@@ -65,17 +63,11 @@ def _strip_bold(line: str) -> str:
     return bold.group(2) if bold else line.strip()
 
 
-# ── front matter ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def split_front_matter(text: str) -> tuple[FrontMatter, str, int]:
     """Return the front matter, the body, and the body's first line number. Unclosed front matter is body."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     matter, body = frontmatter.split_front_matter(plain)
     return matter.fields, body, plain.count("\n", 0, len(plain) - len(body)) + 1
-
-
-# ── chunks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def chunks(body: str, first_line: int = 1) -> Iterator[Chunk]:
@@ -105,9 +97,9 @@ def _find_owner(section: list[Chunk], block: Chunk) -> int | None:
 
 def _has_words(chunk: Chunk) -> bool:
     """Return whether it contains words, and more than links to other pages."""
-    rest = _LINK.sub("", chunk.text)
-    least = 3 if len(rest) < len(chunk.text) else 1
-    return sum(any(letter.isalnum() for letter in word) for word in rest.split()) >= least
+    text = _LINK.sub("", chunk.text)
+    least = 3 if len(text) < len(chunk.text) else 1
+    return sum(any(letter.isalnum() for letter in word) for word in text.split()) >= least
 
 
 class _ChunkReader:
@@ -128,12 +120,17 @@ class _ChunkReader:
             start, end = self._trim(block)
             if start == end:
                 continue
-            if heading := self._match_heading(block, start, end):
+            if heading := self._parse_heading(block, start, end):
                 headings, lead = [*(outer for outer in headings if outer[0] < heading[0]), heading], ""
                 continue
             chunk = self._make_chunk(block, start, end, tuple(title for _, title in headings if title))
-            leads = chunk.kind in ("paragraph", "bullet") and chunk.text.endswith(_COLON)
-            leads = leads and following is not None and self._is_introduced(following, end)
+            leads = (
+                chunk.kind in ("paragraph", "bullet")
+                and chunk.text.endswith(_COLON)
+                and following is not None
+                and following.start < end + 2
+                and (following.kind in ("bullet", "steps", "code") or bool(_ROW.match(self._lines[following.start])))
+            )
             if not leads:
                 yield from self._split_nested(block, replace(chunk, lead="" if chunk.kind == "paragraph" else lead))
             if leads or chunk.kind == "paragraph":
@@ -148,20 +145,13 @@ class _ChunkReader:
             start += 1
         return start, end
 
-    def _match_heading(self, block: MarkdownBlock, start: int, end: int) -> tuple[int, str] | None:
+    def _parse_heading(self, block: MarkdownBlock, start: int, end: int) -> tuple[int, str] | None:
         """Return level and text of a heading; a bold line on its own is a heading too."""
         if block.kind == "heading":
             return block.level, block.title
-        bold = _BOLD.fullmatch(self._lines[start].strip()) if block.kind == "paragraph" and end == start + 1 else None
-        stands_alone = not any(line.strip() for line in self._lines[end : end + 1])
-        return (
-            (7, bold.group(2)) if bold and stands_alone and not bold.group(2).endswith((":", ".", "!", "?")) else None
-        )
-
-    def _is_introduced(self, block: MarkdownBlock, after: int) -> bool:
-        """Return whether the block follows within two lines and is something that a line with a colon introduces."""
-        is_table = bool(_ROW.match(self._lines[block.start]))
-        return block.start < after + 2 and (is_table or block.kind in ("bullet", "steps", "code"))
+        stands_alone = end == start + 1 and not any(line.strip() for line in self._lines[end : end + 1])
+        bold = _BOLD.fullmatch(self._lines[start].strip()) if block.kind == "paragraph" and stands_alone else None
+        return (7, bold.group(2)) if bold and not bold.group(2).endswith((":", ".", "!", "?")) else None
 
     def _make_chunk(
         self, block: MarkdownBlock, start: int, end: int, headings: tuple[str, ...], lead: str = ""
@@ -186,23 +176,15 @@ class _ChunkReader:
             text = "\n".join(lines).strip("\n")
             return text if len(text) <= _LONGEST_CODE else ""
         if kind == "bullet":
-            lines = [_BULLET.sub("", lines[0], count=1), *_dedent(lines[1:])]
+            indent = min((len(line) - len(line.lstrip(" \t")) for line in lines[1:] if line.strip()), default=0)
+            lines = [_BULLET.sub("", lines[0], count=1), *(line[indent:] for line in lines[1:])]
         if kind == "paragraph":
             lines = [line.strip().removeprefix(">").strip() for line in lines]
-        return self._join_lines(lines, start)
-
-    def _join_lines(self, lines: list[str], first: int) -> str:
-        """Join the lines, except those that begin an inner item, a row or code."""
         parts: list[str] = []
-        after_code = False
-        for number, line in enumerate(lines, first):
+        after_code = False  # lines are joined, except those that begin an inner item, a row or code
+        for number, line in enumerate(lines, start):
             if line.strip():
                 own = number in self._code or number in self._items or bool(_ROW.match(line))
                 parts += ["\n" if own or after_code else " ", line.rstrip() if own else line.strip()]
                 after_code = number in self._code
         return "".join(parts).strip()
-
-
-def _dedent(lines: list[str]) -> list[str]:
-    least = min((len(line) - len(line.lstrip(" \t")) for line in lines if line.strip()), default=0)
-    return [line[least:] for line in lines]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.models.memory import CATEGORIES, KINDS
-from cofio.notes.frontmatter import FrontMatter, tags_of
+from cofio.notes.frontmatter import FrontMatter, kind_and_category, tags_of, text_of
 from cofio.transfer.importers.base import Found, Importer, SkippedEntry, check_exists, fingerprint, to_fact, to_iso_time
 from cofio.transfer.importers.markdown import Chunk, chunks, split_front_matter
 
@@ -38,7 +38,17 @@ def pages(path: Path) -> Iterator[Path]:
                 yield Path(folder) / name
 
 
-def read_page(page: Path) -> str | SkippedEntry:
+def read_pages(path: Path, make_facts: Callable[[Path, str], Iterator[Found]]) -> Iterator[Found]:
+    """Yield the facts of every page, or the reason why it is skipped."""
+    for page in pages(path):
+        text = _read_page(page)
+        if isinstance(text, SkippedEntry):
+            yield text
+        else:
+            yield from make_facts(page, text)
+
+
+def _read_page(page: Path) -> str | SkippedEntry:
     """Return the text of a page in any encoding, or the reason why it is skipped."""
     try:
         about = page.lstat()
@@ -51,20 +61,18 @@ def read_page(page: Path) -> str | SkippedEntry:
         return SkippedEntry(f"The file cannot be read: {error.strerror}.", str(page))
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return raw.decode("utf-16", "replace")
-    return (
-        SkippedEntry("The file is not a text file.", str(page))
-        if b"\x00" in raw
-        else raw.decode("utf-8-sig", "replace")
-    )
+    if b"\x00" in raw:
+        return SkippedEntry("The file is not a text file.", str(page))
+    return raw.decode("utf-8-sig", "replace")
 
 
-def name_chunks(page_chunks: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
+def name_chunks(page_chunks: Iterable[Chunk]) -> Iterator[tuple[str, Chunk]]:
     """Yield each chunk with a name derived from its words, so that an edit changes no other names."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for chunk in page_chunks:
         name = fingerprint(chunk.text)
-        seen[name] += 1
-        yield (name if seen[name] == 1 else f"{name}-{seen[name]}"), chunk
+        counts[name] += 1
+        yield (name if counts[name] == 1 else f"{name}-{counts[name]}"), chunk
 
 
 def context_of(chunk: Chunk, *above: str) -> str:
@@ -74,49 +82,37 @@ def context_of(chunk: Chunk, *above: str) -> str:
 
 def page_date(matter: FrontMatter, page: Path) -> Any:
     """Return the date in the front matter; without one, the time of the last modification."""
-    value = next(
-        (matter[name] for name in _DATES if isinstance(matter.get(name), str) and to_iso_time(matter[name])), None
-    )
-    return value or page.stat().st_mtime
+    dates = (text_of(matter, name) for name in _DATES)
+    return next(filter(to_iso_time, dates), None) or page.stat().st_mtime
 
 
 def _read(path: Path) -> Iterator[Found]:
-    whole = check_exists(path, "a folder of Markdown, or of one page").resolve()
-    for page in pages(whole):
-        text = read_page(page)
-        if isinstance(text, SkippedEntry):
-            yield text
-        else:
-            yield from _make_facts(page, text, whole)
+    top = check_exists(path, "a folder of Markdown, or of one page").resolve()
+    if path.is_dir() and not _fits(path):
+        raise InvalidInput(
+            f"{path} contains no Markdown file.", f"Give a folder with files that end in {' or '.join(ENDINGS)}."
+        )
+    yield from read_pages(top, partial(_make_facts, folder=top if top.is_dir() else top.parent))
 
 
-def _make_facts(page: Path, text: str, whole: Path) -> Iterator[Found]:
+def _make_facts(page: Path, text: str, *, folder: Path) -> Iterator[Found]:
     matter, body, line = split_front_matter(text)
-    below = page.relative_to(whole if whole.is_dir() else whole.parent).as_posix()
     title = str(matter.get("title") or "")
-    kind, category = _word_of(matter, "kind", KINDS), _word_of(matter, "category", CATEGORIES)
+    kind, category = kind_and_category(matter)
+    others = {name: value for name, value in matter.items() if name not in ("tags", "tag", "title", "kind", "category")}
     for name, chunk in name_chunks(chunks(body, line)):
         yield to_fact(
             "markdown",
             f"{page.as_posix().lstrip('/')}#{name}",
             chunk.statement,
-            source=f"markdown/{whole.name if whole.is_dir() else whole.parent.name}",
-            kind=kind or "other",
-            category=category or ("" if kind else "learning"),
+            source=f"markdown/{folder.name}",
+            kind=kind,
+            category=category,
             tags=tags_of(matter),
             context=context_of(chunk, title or ("" if chunk.headings else page.stem)),
             created_at=page_date(matter, page),
-            notes={**_other_fields(matter), "file": below, "line": chunk.line},
+            notes={**others, "file": page.relative_to(folder).as_posix(), "line": chunk.line},
         )
-
-
-def _word_of(matter: FrontMatter, name: str, words: tuple[str, ...]) -> str:
-    value = matter.get(name)
-    return value if isinstance(value, str) and value in words else ""
-
-
-def _other_fields(matter: FrontMatter) -> Mapping[str, Any]:
-    return {name: value for name, value in matter.items() if name not in ("tags", "tag", "title", "kind", "category")}
 
 
 def _count(path: Path) -> int | None:
@@ -125,7 +121,7 @@ def _count(path: Path) -> int | None:
         size += page.lstat().st_size
         if size > _COUNTED:
             return None
-    return sum(1 for _ in _read(path))
+    return sum(1 for _ in _read(path)) if size else 0
 
 
 def _fits(path: Path) -> bool:
@@ -134,14 +130,6 @@ def _fits(path: Path) -> bool:
     return path.is_dir() and next(pages(path), None) is not None
 
 
-def _read_checked(path: Path) -> Iterator[Found]:
-    if path.is_dir() and not _fits(path):
-        raise InvalidInput(
-            f"{path} contains no Markdown file.", f"Give a folder with files that end in {' or '.join(ENDINGS)}."
-        )
-    yield from _read(path)
-
-
 READER = Importer(
-    name="markdown", says="a folder of Markdown files, or one of them", read=_read_checked, count=_count, fits=_fits
+    name="markdown", says="a folder of Markdown files, or one of them", read=_read, count=_count, fits=_fits
 )

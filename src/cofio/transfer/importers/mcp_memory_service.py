@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from cofio.errors import InvalidInput
+from cofio.notes.frontmatter import text_of
 from cofio.transfer.importers import sqlite_reader
 from cofio.transfer.importers.base import (
     Found,
@@ -23,12 +25,13 @@ from cofio.transfer.importers.base import (
     to_list,
 )
 
-_NAME = "mcp-memory-service"
+_NAME, _FILE = "mcp-memory-service", "sqlite_vec.db"
 _NEEDED = {"content_hash", "content"}
 _WANTED = (
     "content_hash", "content", "tags", "memory_type", "metadata", "created_at", "created_at_iso", "updated_at_iso",
     "store", "parent_id", "version", "confidence",
 )  # fmt: skip
+_PROJECT_KEYS = ("project", "project_path", "cwd")
 #: Kind of each memory type. Unknown types become learnings of kind other.
 _KIND_OF = {
     "decision": "decision", "architecture": "decision", "tool_choice": "technology", "approach": "decision",
@@ -42,12 +45,8 @@ _KIND_OF = {
 
 
 def _read(path: Path) -> Iterator[Found]:
-    file = _find_file(check_exists(path, "the database of mcp-memory-service"))
-    with sqlite_reader.opened(file) as db:
-        columns = _get_columns(db, file)
-        for row in sqlite_reader.rows(
-            db, "memories", [column for column in _WANTED if column in columns], _live_condition(columns)
-        ):
+    with _open(check_exists(path, "the database of mcp-memory-service")) as (db, columns, is_live):
+        for row in sqlite_reader.rows(db, "memories", [name for name in _WANTED if name in columns], is_live):
             yield _to_fact(dict(row))
 
 
@@ -62,52 +61,36 @@ def _to_fact(row: dict[str, Any]) -> Found:
         str(row["content_hash"] or f"row {row['at_row']}"),
         row["content"],
         source=f"{_NAME}/{store}" if store not in ("", "default") else _NAME,
-        project=next(
-            (path for key in ("project", "project_path", "cwd") if (path := as_absolute_path(metadata.get(key)))),
-            "",
-        ),
+        project=next(filter(None, (as_absolute_path(metadata.get(key)) for key in _PROJECT_KEYS)), ""),
         kind=kind,
         category="learning" if kind in ("other", "observation") else "",
         confidence=confidence if isinstance(confidence, float) and 0 <= confidence <= 1 else 1.0,
         tags=[tag for tag in to_list(row.get("tags")) if tag != "untagged"],
-        session=_get_text(metadata, "session_id"),
-        agent=_get_text(metadata, "agent_id"),
+        session=text_of(metadata, "session_id"),
+        agent=text_of(metadata, "agent_id"),
         created_at=row.get("created_at") if to_iso_time(row.get("created_at")) else row.get("created_at_iso"),
         notes={**metadata, **{name: row.get(name) for name in noted}},
     )
 
 
-def _get_text(metadata: dict[str, Any], name: str) -> str:
-    value = metadata.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _get_columns(db: sqlite3.Connection, file: Path) -> list[str]:
-    columns = sqlite_reader.tables(db).get("memories", [])
-    if not set(columns) >= _NEEDED:
-        hint = "Such a database has a table `memories` with the columns content_hash and content."
-        raise InvalidInput(f"{file} is not a database of mcp-memory-service.", hint)
-    return columns
-
-
-def _live_condition(columns: list[str]) -> str:
-    """Return a condition for memories neither deleted nor replaced by a newer version."""
-    deleted = "deleted_at IS NULL" if "deleted_at" in columns else "1"
-    return deleted + (" AND coalesce(superseded_by, '') = ''" if "superseded_by" in columns else "")
-
-
-def _find_file(path: Path) -> Path:
-    return path / "sqlite_vec.db" if path.is_dir() else path
+@contextmanager
+def _open(path: Path) -> Iterator[tuple[sqlite3.Connection, list[str], str]]:
+    """Yield the database, its columns, and a condition for memories neither deleted nor replaced by a newer version."""
+    file = sqlite_reader.file_in(path, _FILE)
+    with sqlite_reader.opened(file) as db:
+        columns = sqlite_reader.tables(db).get("memories", [])
+        if not set(columns) >= _NEEDED:
+            hint = "Such a database has a table `memories` with the columns content_hash and content."
+            raise InvalidInput(f"{file} is not a database of mcp-memory-service.", hint)
+        is_live = "deleted_at IS NULL" if "deleted_at" in columns else "1"
+        if "superseded_by" in columns:
+            is_live += " AND coalesce(superseded_by, '') = ''"
+        yield db, columns, is_live
 
 
 def _count(path: Path) -> int:
-    file = _find_file(path)
-    with sqlite_reader.opened(file) as db:
-        return sqlite_reader.total(db, "memories", _live_condition(_get_columns(db, file)))
-
-
-def _fits(path: Path) -> bool:
-    return set(sqlite_reader.shapes(_find_file(path)).get("memories", ())) >= _NEEDED
+    with _open(path) as (db, _, is_live):
+        return sqlite_reader.total(db, "memories", is_live)
 
 
 READER = Importer(
@@ -115,5 +98,5 @@ READER = Importer(
     says="the SQLite-vec database of mcp-memory-service (sqlite_vec.db)",
     read=_read,
     count=_count,
-    fits=_fits,
+    fits=lambda path: set(sqlite_reader.shapes(sqlite_reader.file_in(path, _FILE)).get("memories", ())) >= _NEEDED,
 )

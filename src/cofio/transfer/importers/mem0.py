@@ -47,12 +47,9 @@ def _read_json(path: Path) -> Iterator[Found]:
         if not isinstance(entry, dict):
             yield SkippedEntry("The entry is not a JSON object.", f"mem0/entry {number}")
         elif not _is_hidden(entry):
-            yield _make_fact(str(entry.get("id") or f"entry {_hash_entry(entry)}"), entry)
-
-
-def _hash_entry(entry: Mapping[str, Any]) -> str:
-    """Return a name for an entry without one, from its content rather than its position."""
-    return blake2b(json.dumps(entry, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
+            # An entry without an id is named by its content rather than its position.
+            digest = blake2b(json.dumps(entry, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
+            yield _make_fact(str(entry.get("id") or f"entry {digest}"), entry)
 
 
 def _make_fact(name: str, entry: Mapping[str, Any]) -> Found:
@@ -87,10 +84,6 @@ def _is_hidden(entry: Mapping[str, Any]) -> bool:
     return expired or bool(entry.get("deleted_at") or entry.get("is_deleted"))
 
 
-def _count_json(path: Path) -> int | None:
-    return None if path.stat().st_size > _COUNTED else sum(1 for _ in entries(path, _LISTS))
-
-
 def _fits_json(path: Path) -> bool:
     if not path.is_file() or path.suffix.lower() not in (".json", ".jsonl", ".ndjson"):
         return False
@@ -105,12 +98,9 @@ JSON = Importer(
     name="mem0",
     says="a JSON file with what mem0's get_all() returns, or an export of its platform",
     read=_read_json,
-    count=_count_json,
+    count=lambda path: None if path.stat().st_size > _COUNTED else sum(1 for _ in entries(path, _LISTS)),
     fits=_fits_json,
 )
-
-
-# ── the local Qdrant folder ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_qdrant(path: Path) -> Iterator[Found]:
@@ -155,12 +145,9 @@ def _find_collections(path: Path) -> list[Path]:
     return sorted(path.glob("collection/*/storage.sqlite")) if path.is_dir() else []
 
 
-def _count_qdrant(path: Path) -> int:
-    number = 0
-    for file in _find_collections(path):
-        with sqlite_reader.opened(file) as db:
-            number += sqlite_reader.total(db, "points")
-    return number
+def _count_points(file: Path) -> int:
+    with sqlite_reader.opened(file) as db:
+        return sqlite_reader.total(db, "points")
 
 
 def _fits_qdrant(path: Path) -> bool:
@@ -172,6 +159,6 @@ QDRANT = Importer(
     name="mem0-qdrant",
     says="mem0's local Qdrant folder, as stored on disk",
     read=_read_qdrant,
-    count=_count_qdrant,
+    count=lambda path: sum(map(_count_points, _find_collections(path))),
     fits=_fits_qdrant,
 )

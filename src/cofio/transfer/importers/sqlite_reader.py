@@ -32,6 +32,11 @@ def is_database(path: Path) -> bool:
         return False
 
 
+def file_in(path: Path, name: str) -> Path:
+    """Return the file of this name in a folder, or the path itself if it is a file."""
+    return path / name if path.is_dir() else path
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection for reading; errors are translated into InvalidInput."""
@@ -39,8 +44,15 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         hint = "Give the tool's own database file. Decrypt an encrypted database first."
         raise InvalidInput(f"{path} is not an SQLite database.", hint)
     with tempfile.TemporaryDirectory(prefix="cofio-import-") as folder, _translate_errors(path):
-        changing = any(_get_size(_sibling(path, ending)) for ending in ("-wal", "-journal"))
-        db = _connect(_copy_database(path, Path(folder)) if changing else path, ours=changing)
+        is_changing = any(_get_stamp(_sibling(path, ending))[0] for ending in ("-wal", "-journal"))
+        if is_changing:
+            db = sqlite3.connect(_copy_database(path, Path(folder)), timeout=_PATIENCE)
+        else:
+            with path.open("rb") as file:
+                is_wal = file.read(20)[18:20] == b"\x02\x02"
+            # A file in WAL mode is opened as immutable, or SQLite would write beside it.
+            mode = "mode=ro&immutable=1" if is_wal else "mode=ro"
+            db = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=_PATIENCE)
         try:
             db.text_factory = lambda raw: raw.decode("utf-8", "replace")
             db.row_factory = sqlite3.Row
@@ -71,7 +83,11 @@ def shapes(path: Path) -> dict[str, list[str]]:
 
 def rows(db: sqlite3.Connection, table: str, columns: Iterable[str], where: str = "1") -> Iterator[sqlite3.Row]:
     """Yield the rows that match, in the order of insertion."""
-    selected = ", ".join(_bound_column(column) for column in columns)
+    selected = ", ".join(
+        f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {_LONGEST})"
+        f" WHEN 'blob' THEN CASE WHEN length({name}) <= {_BIGGEST} THEN {name} END ELSE {name} END AS {name}"
+        for name in map(_quote, columns)
+    )
     query = (
         f"SELECT rowid AS at_row, {selected} FROM {_quote(table)} WHERE rowid > ? AND ({where}) ORDER BY rowid LIMIT ?"
     )
@@ -89,17 +105,6 @@ def total(db: sqlite3.Connection, table: str, where: str = "1") -> int:
 
 def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _bound_column(column: str) -> str:
-    name = _quote(column)
-    return (
-        f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {_LONGEST})"
-        f" WHEN 'blob' THEN CASE WHEN length({name}) <= {_BIGGEST} THEN {name} END ELSE {name} END AS {name}"
-    )
-
-
-# ── opening ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
@@ -120,19 +125,6 @@ def _translate_errors(path: Path) -> Iterator[None]:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from error
 
 
-def _connect(path: Path, *, ours: bool) -> sqlite3.Connection:
-    """Connect read-only.
-
-    A file in WAL mode without pending changes is opened as immutable, or SQLite would write beside it.
-    """
-    if ours:
-        return sqlite3.connect(path, timeout=_PATIENCE)
-    with path.open("rb") as file:
-        wal = file.read(20)[18:20] == b"\x02\x02"
-    how = "mode=ro&immutable=1" if wal else "mode=ro"
-    return sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True, timeout=_PATIENCE)
-
-
 def _copy_database(path: Path, folder: Path) -> Path:
     """Copy the file and its pending changes as a consistent set, again if they changed meanwhile; return the copy."""
     parts = {ending: _sibling(path, ending) for ending in ("", "-wal", "-journal")}
@@ -141,7 +133,7 @@ def _copy_database(path: Path, folder: Path) -> Path:
         for ending, part in parts.items():
             copy = folder / f"copy.db{ending}"
             copy.unlink(missing_ok=True)
-            if _get_size(part):
+            if _get_stamp(part)[0]:
                 shutil.copyfile(part, copy)
         if before == [_get_stamp(part) for part in parts.values()]:
             return folder / "copy.db"
@@ -149,18 +141,12 @@ def _copy_database(path: Path, folder: Path) -> Path:
 
 
 def _sibling(path: Path, ending: str) -> Path:
-    whole = path.resolve()
-    return whole.with_name(whole.name + ending)
-
-
-def _get_size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+    real = path.resolve()
+    return real.with_name(real.name + ending)
 
 
 def _get_stamp(path: Path) -> tuple[int, int]:
+    """Return size and modification time; zeros for a missing file."""
     try:
         status = path.stat()
     except FileNotFoundError:
