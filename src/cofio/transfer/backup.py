@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -20,7 +21,8 @@ from cofio.ports import Clock
 from cofio.stores.sqlite.connection import translated
 
 BESIDE = ("-wal", "-shm", "-journal")  # endings of the files that SQLite creates beside a database
-_MADE = re.compile(r"(cofio|before-restore)-(\d{8}T\d{6}Z)(?:-\d+)?\.db")
+_MADE = re.compile(r"(cofio|before-restore)-(\d{8}T\d{6}Z)(?:-(\d+))?\.db")
+_STAMP = "%Y%m%dT%H%M%SZ"
 _HALF = re.compile(r"\.cofio-[0-9a-f]{16}\.half(-wal|-shm|-journal)?")
 _STALE = 86_400  # seconds after which an unfinished copy is considered abandoned
 _PAGES = 1_024  # copied at a time
@@ -40,9 +42,6 @@ class Backup:
         return {"path": str(self.path), "at": self.at, "bytes": self.bytes}
 
 
-# ── making ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def make(store: Path, folder: Path, clock: Clock, *, progress: Progress | None = None) -> Backup:
     """Copy the store into the folder while it is in use, and check the copy. Existing backups are never overwritten."""
     if not store.is_file():
@@ -55,20 +54,19 @@ def make(store: Path, folder: Path, clock: Clock, *, progress: Progress | None =
 def run_scheduled_backup(store: Path, folder: Path, days: int, clock: Clock) -> dict[str, Any]:
     """Make a backup and remove expired ones; return a summary."""
     backup = make(store, folder, clock)
-    return {**backup.as_dict(), "removed": [str(prune_backup) for prune_backup in prune_backups(folder, days, clock)]}
-
-
-# ── retention ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    return {**backup.as_dict(), "removed": [str(path) for path in prune_backups(folder, days, clock)]}
 
 
 def backups(folder: Path) -> list[Backup]:
     """List the backups in the folder by the time in their names, newest first."""
-    found_backups = []
+    numbered: list[tuple[str, int, Backup]] = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        at = _parse_time(path)
-        if at and path.is_file():
-            found_backups.append(Backup(path=path, at=at, bytes=path.stat().st_size))
-    return sorted(found_backups, key=lambda backup: (backup.at, _parse_number(backup.path)), reverse=True)
+        match = _MADE.fullmatch(path.name)
+        if match and path.is_file():
+            with suppress(ValueError):  # such as 31 February
+                at = to_utc_iso(datetime.strptime(match[2], _STAMP).replace(tzinfo=UTC))
+                numbered.append((at, int(match[3] or 1), Backup(path=path, at=at, bytes=path.stat().st_size)))
+    return [backup for _, _, backup in sorted(numbered, key=lambda entry: entry[:2], reverse=True)]
 
 
 def is_backup(name: str) -> bool:
@@ -106,9 +104,6 @@ def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
     return old
 
 
-# ── shared with restoring ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @contextmanager
 def open_connection(path: Path, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connection]:
     """Yield a new connection outside a transaction; a file opened read-only is left without a trace."""
@@ -134,12 +129,13 @@ def temporary_file(folder: Path) -> Iterator[Path]:
 
 def copied(store: Path, folder: Path, kind: str, at: str, progress: Progress | None = None) -> Backup:
     """Copy the store to a file of its own, named by kind and time."""
-    stamp = datetime.fromisoformat(at).strftime("%Y%m%dT%H%M%SZ")
+    stamp = file_stamp(at)
     with translated(folder), temporary_file(folder) as half:
         with translated(store), open_connection(store, "rw") as source, open_connection(half, "rw") as target:
             source.execute("BEGIN")  # a snapshot: otherwise every concurrent write would restart the copy
             source.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            source.backup(target, pages=_PAGES, progress=_adapt_progress(progress) if progress else None)
+            report = progress or (lambda _done, _total: None)
+            source.backup(target, pages=_PAGES, progress=lambda _, left, total: report(total - left, total))
             source.execute("COMMIT")
             target.execute("PRAGMA journal_mode = DELETE")  # one file, without a write-ahead log
             refuse_damaged(target, store, "quick_check")
@@ -151,22 +147,23 @@ def copied(store: Path, folder: Path, kind: str, at: str, progress: Progress | N
 
 def claim_name(half: Path, folder: Path, name: str) -> Path:
     """Move the file to a free name, safely even if two are made in the same second; return the path."""
-    number = 1
-    while not _try_claim(half, path := folder / (f"{name}.db" if number == 1 else f"{name}-{number}.db")):
-        number += 1
-    return path
+    for number in count(1):
+        path = folder / (f"{name}.db" if number == 1 else f"{name}-{number}.db")
+        try:
+            os.link(half, path)  # unlike a rename, it never replaces
+        except FileExistsError:
+            continue
+        except OSError:  # a file system without hard links
+            if path.exists():
+                continue
+            half.rename(path)
+        return path
+    raise AssertionError
 
 
-def _try_claim(half: Path, path: Path) -> bool:
-    try:
-        os.link(half, path)  # unlike a rename, it never replaces
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without hard links
-        if path.exists():
-            return False
-        half.rename(path)
-    return True
+def file_stamp(at: str) -> str:
+    """Return a time as used in the names of backups."""
+    return datetime.fromisoformat(at).strftime(_STAMP)
 
 
 def flush(path: Path) -> None:
@@ -193,20 +190,3 @@ def remove_leftovers(folder: Path) -> None:
         with suppress(FileNotFoundError):
             if _HALF.fullmatch(path.name) and time.time() - path.stat().st_mtime > _STALE:
                 path.unlink()
-
-
-def _adapt_progress(progress: Progress) -> Callable[[int, int, int], None]:
-    return lambda _status, remaining, total: progress(total - remaining, total)
-
-
-def _parse_time(path: Path) -> str:
-    match = _MADE.fullmatch(path.name)
-    try:
-        return to_utc_iso(datetime.strptime(match[2], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)) if match else ""
-    except ValueError:  # such as 31 February
-        return ""
-
-
-def _parse_number(path: Path) -> int:
-    rest = path.stem.rpartition("Z-")[2]
-    return int(rest) if rest.isdecimal() else 1

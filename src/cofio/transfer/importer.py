@@ -23,7 +23,7 @@ from cofio.models.memory import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fa
 from cofio.ports import Matrix, Store, Vector
 from cofio.stores.snapshot_export import as_vector
 from cofio.text.tokens import embedding_text, fingerprint
-from cofio.transfer.id_mapping import IdMapping
+from cofio.transfer.id_mapping import IdMapping, KnowledgeIdMapping
 from cofio.transfer.importers.base import SkippedEntry
 from cofio.transfer.jsonl_format import (
     BadRecord,
@@ -38,7 +38,6 @@ from cofio.transfer.jsonl_format import (
     parse_memory,
     plain_fact,
 )
-from cofio.transfer.knowledge_ids import KnowledgeIdMapping
 
 BATCH = 500  # memories in one changeset
 _SHOWN = 20  # bad lines listed in the result
@@ -135,8 +134,6 @@ class ImportRun:
                 raise BadRecord(error.number, error.problem, so_far) from error
             raise type(error)(error.message, f"{so_far} Run it again to resume.") from error
 
-    # ── an export ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _import_export(self, header: ExportHeader, lines: Iterable[str | bytes]) -> None:
         carrying = self.store.snapshots
         if not header.store:  # the export of an empty store
@@ -202,8 +199,6 @@ class ImportRun:
     def _put_rows(self, rows: Sequence[Knowledge]) -> None:
         self._apply([], {}, [PutRow(row, as_of="") for row in rows])
 
-    # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _store_facts(self, facts: Iterable[Fact]) -> None:
         for batch in _batches(facts):
             new = self._filter_new([self._clean(fact) for fact in batch])
@@ -243,8 +238,6 @@ class ImportRun:
             if fact.speaker not in speakers:
                 new.setdefault((fingerprint(fact.text), merge_scope(fact), fact.speaker), fact)
         return list(new.values())
-
-    # ── shared ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(
         self,
@@ -298,14 +291,14 @@ class ImportRun:
 def import_lines(
     store: Store, embed: Embed | None, lines: Iterable[str | bytes], *, name: str, **how: Any
 ) -> ImportResult:
-    """Import lines; `how` takes the fields of Import."""
+    """Import lines; `how` takes the fields of ImportRun."""
     return ImportRun(store=store, embed=embed, name=name, **how).lines(lines)
 
 
 def import_facts(
     store: Store, embed: Embed | None, facts: Iterable[Fact | SkippedEntry], *, name: str, **how: Any
 ) -> ImportResult:
-    """Import facts, each with its origin; `how` takes the fields of Import."""
+    """Import facts, each with its origin; `how` takes the fields of ImportRun."""
     return ImportRun(store=store, embed=embed, name=name, **how).facts(facts)
 
 

@@ -240,9 +240,6 @@ def plain_fact(line: NumberedRecord, file: str) -> Fact:
         return replace(fact, origin=fact.origin or f"lines/{file}:{name}")
 
 
-# ── fields of a line ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _to_memory(plain: Mapping[str, Any]) -> Memory:
     _check_fields(plain, "id", "text", "created_at", "updated_at")
     fact = _to_fact({name: plain[name] for name in _FACT if name in plain})

@@ -10,7 +10,6 @@ import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from cofio.transfer.backup import (
     Progress,
     claim_name,
     copied,
+    file_stamp,
     flush,
     open_connection,
     refuse_damaged,
@@ -72,7 +72,12 @@ def restore(
         with temporary_file(store.parent) as half:
             with open_connection(file, "ro") as source, open_connection(half, "rw") as target:
                 source.backup(target)
-            old_backup = _overwrite(half, store, folder, clock(), (by, f"restore {file.name}"), progress)
+            at, who = clock(), (by, f"restore {file.name}")
+            try:
+                old_backup = _write_over(half, store, folder, at, who, progress)
+            except StoreCorrupt:  # the old store is unreadable: replace the file itself
+                _renew(half, _ReservedIds({}, 0, 4096), at, who)
+                old_backup = _swap_files(half, store, folder, at)
             with open_connection(store, "rw") as connection:
                 memories = connection.execute(_SQL["carried_counts"]).fetchone()[0]
     return RestoreResult(path=file, memories=memories, kept=old_backup)
@@ -102,38 +107,26 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _overwrite(
-    half: Path, store: Path, folder: Path, at: str, who: tuple[str, str], progress: Progress | None
-) -> Path | None:
-    """Write the copy over the store; return the backup of the old store, None if it never held anything."""
-    try:
-        return _write_over(half, store, folder, at, who, progress)
-    except StoreCorrupt:  # the old store is unreadable: replace the file itself
-        _renew(half, _ReservedIds({}, 0, 4096), at, who)
-        return _swap_files(half, store, folder, at)
-
-
 def _write_over(
     half: Path, store: Path, folder: Path, at: str, who: tuple[str, str], progress: Progress | None
 ) -> Path | None:
+    """Write the copy over the store; return the backup of the old store, None if it never held anything."""
     with translated(store), open_connection(store, "rw") as watcher:
         _refuse_strangers(watcher, store)
         version = watcher.execute("PRAGMA data_version").fetchone()[0]
-        reserved = _get_reserved_ids(watcher)
+        identity = watcher.execute(_SQL["get_meta"], ("identity",)).fetchone()
+        reserved = _ReservedIds(
+            numbers=dict(watcher.execute(_SQL["sequences"]).fetchall()),
+            generation=int(watcher.execute(_SQL["state"]).fetchone()[2]),
+            page_size=watcher.execute("PRAGMA page_size").fetchone()[0],
+            identity=identity[0] if identity else "",
+        )
         backup = copied(store, folder, "before-restore", at).path if reserved.numbers else None
         _renew(half, reserved, at, who)
         with open_connection(half, "ro") as source, open_connection(store, "rw") as target:
             source.backup(target, pages=_PAGES, progress=_guard_progress(watcher, version, progress), sleep=0.05)
             target.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return backup
-
-
-def _get_reserved_ids(connection: sqlite3.Connection) -> _ReservedIds:
-    numbers = dict(connection.execute(_SQL["sequences"]).fetchall())
-    generation = int(connection.execute(_SQL["state"]).fetchone()[2])
-    page_size = connection.execute("PRAGMA page_size").fetchone()[0]
-    name = connection.execute(_SQL["get_meta"], ("identity",)).fetchone()
-    return _ReservedIds(numbers, generation, page_size, name[0] if name else "")
 
 
 def _renew(half: Path, reserved: _ReservedIds, at: str, who: tuple[str, str]) -> None:
@@ -184,10 +177,9 @@ def _guard_progress(
 def _swap_files(half: Path, store: Path, folder: Path, at: str) -> Path:
     """Replace a store that cannot be read by the copy; return the path under which the old one is kept."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    stamp = datetime.fromisoformat(at).strftime("%Y%m%dT%H%M%SZ")
     with temporary_file(folder) as copy:
         shutil.copyfile(store, copy)
-        old_store = claim_name(copy, folder, f"damaged-{stamp}")
+        old_store = claim_name(copy, folder, f"damaged-{file_stamp(at)}")
     for end in BESIDE:
         beside = store.with_name(store.name + end)
         if beside.exists():
