@@ -1,7 +1,5 @@
 """Markdown files of a folder: listing, reading and atomic writing.
 
-    folder ─ look ─▶ stamps, and skipped files ─ text_of ─▶ their text
-
 Hidden folders are not read. Links are not followed: they lead outside, or to files that are read anyway. Files are
 written to a temporary file and moved into place, so that readers never see a partial file.
 """
@@ -76,8 +74,13 @@ def look(folder: Path) -> FolderListing:
             with os.scandir(folder / subfolder) as entries:
                 for entry in entries:
                     listing.empty = False
-                    if inner := _record_entry(entry, f"{subfolder}/{entry.name}" if subfolder else entry.name, listing):
-                        waiting.append(inner)
+                    path = f"{subfolder}/{entry.name}" if subfolder else entry.name
+                    if entry.name.startswith(".") or entry.name in _LEFT_OUT:
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(path)
+                    elif entry.name.lower().endswith(_ENDING):
+                        _record_file(entry, path, listing)
         except OSError as error:
             if not subfolder:
                 raise InvalidInput(f"{folder} cannot be read: {error.strerror}.", "Check its permissions.") from error
@@ -87,36 +90,25 @@ def look(folder: Path) -> FolderListing:
     return listing
 
 
-def _record_entry(entry: os.DirEntry[str], path: str, listing: FolderListing) -> str:
-    """Record a Markdown file; return the path of a folder to descend into, else ""."""
-    if entry.name.startswith(".") or entry.name in _LEFT_OUT:
-        return ""
-    is_folder, is_page = entry.is_dir(follow_symlinks=False), entry.name.lower().endswith(_ENDING)
-    if is_folder:
-        return path
-    if not is_page:
-        return ""
+def _record_file(entry: os.DirEntry[str], path: str, listing: FolderListing) -> None:
+    """Record the stamp of a Markdown file, or the reason why it is skipped."""
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
-        listing.skipped[_printable(path)] = f"The path cannot be read: {error.strerror}."
-        return ""
-    if reason := _skip_reason(entry, path, status.st_size):
-        listing.skipped[_printable(path)] = reason
+        reason = f"The path cannot be read: {error.strerror}."
     else:
-        listing.stamps[path] = Stamp(status.st_size, status.st_mtime_ns)
-    return ""
-
-
-def _skip_reason(entry: os.DirEntry[str], path: str, size: int) -> str:
-    """Return the reason why a file is skipped, or ""."""
-    if not entry.is_file(follow_symlinks=False):
-        return "The file is a link, or not a regular file."
-    if not _fits(path):
-        return "The file name is not valid UTF-8, or contains a line break."
-    if len(path) > _LONGEST:
-        return f"The path is longer than {_LONGEST} characters."
-    return f"The file is larger than {BIGGEST >> 20} MB." if size > BIGGEST else ""
+        if not entry.is_file(follow_symlinks=False):
+            reason = "The file is a link, or not a regular file."
+        elif not _fits(path):
+            reason = "The file name is not valid UTF-8, or contains a line break."
+        elif len(path) > _LONGEST:
+            reason = f"The path is longer than {_LONGEST} characters."
+        elif status.st_size > BIGGEST:
+            reason = f"The file is larger than {BIGGEST >> 20} MB."
+        else:
+            listing.stamps[path] = Stamp(status.st_size, status.st_mtime_ns)
+            return
+    listing.skipped[_printable(path)] = reason
 
 
 def _fits(path: str) -> bool:
@@ -131,14 +123,8 @@ def _printable(path: str) -> str:
     return path.encode(errors="backslashreplace").decode()
 
 
-# ── one file ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def content_of(path: Path) -> bytes:
-    """Return the content of a regular file; a link at the end is not followed and a pipe does not block.
-
-    Raise OSError.
-    """
+    """Return the content of a regular file, or raise OSError. Links are not followed, and a pipe does not block."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -164,9 +150,6 @@ def text_of(content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError("The file is not valid UTF-8.") from error
-
-
-# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def make(folder: Path) -> Path:

@@ -1,7 +1,5 @@
 """Notes of a vault: a memory as a page that can be edited in Obsidian and read back.
 
-    memory ─ written ─▶ front matter with its id, and the text ─ read ─▶ Note: its current content
-
 The text follows the front matter verbatim. Of the front matter, tags and `pinned` are read back; the rest is
 informational and rewritten when the memory changes. Fields added by the user are kept.
 """

@@ -1,7 +1,5 @@
 """Splitting of a Markdown page into parts; each part becomes a memory.
 
-    text ─ page ─▶ title, tags, dates ─ sections ─▶ pieces of at most PIECE characters ─▶ [Part]
-
 A part is the text under one heading up to the next; text before the first heading is a part too. Long sections are
 split between paragraphs, and fenced code is kept in one piece. [[X|y]] reads as y, with X as an entity of the part. A
 file written by `flush` is one part, verbatim. Pure functions, linear in the size of the text.
@@ -12,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -94,8 +92,10 @@ def split_sections(text: str, path: str) -> list[Section]:
         if head := _FLUSHED.match(variant):
             return _parse_flushed(head, variant[head.end() :].strip())
     fields, body = frontmatter.split_front_matter(plain)
-    page = _parse_fields(fields.fields, path)
-    sections = (_make_section(page, *piece) for piece in _pieces(*parse_blocks(body)))
+    title = frontmatter.to_list(fields.fields.get("title"))
+    name = title[0].strip() if title else PurePosixPath(path).stem
+    page = _parse_fields(fields.fields)
+    sections = (_make_section(page, name, *piece) for piece in _pieces(*parse_blocks(body)))
     return [section for section in sections if section is not None]
 
 
@@ -115,16 +115,12 @@ def _parse_flushed(head: re.Match[str], summary: str) -> list[Section]:
     return [Section(text=summary, tags=tags[:MAX_LABELS], created_at=at, defined_fields=("tags",))]
 
 
-# ── fields of the page ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _parse_fields(fields: FrontMatter, path: str) -> dict[str, Any]:
-    """Return the fields shared by every part of the page.
+def _parse_fields(fields: FrontMatter) -> Section:
+    """Return a part without text, with the fields shared by every part of the page.
 
     Fields without a meaning to cofio become metadata. Reserved names get the prefix `note_`; fields beyond the size
     limit are dropped.
     """
-    title = frontmatter.to_list(fields.get("title"))
     aliases = [*frontmatter.to_list(fields.get("aliases")), *frontmatter.to_list(fields.get("alias"))]
     date = next((name for name in _DATES if _to_time(fields.get(name))), "")
     kind, category = frontmatter.kind_and_category(fields)
@@ -137,15 +133,15 @@ def _parse_fields(fields: FrontMatter, path: str) -> dict[str, Any]:
         if room < 0:
             break
         metadata[f"note_{name}" if name in _RESERVED else name] = value
-    return {
-        "title": title[0].strip() if title else PurePosixPath(path).stem,
-        "tags": _labels(frontmatter.tags_of(fields)),
-        "entities": _labels(aliases),
-        "created_at": _to_time(fields.get(date)),
-        "kind": kind,
-        "category": category,
-        "fields": metadata,
-    }
+    return Section(
+        text="",
+        tags=_labels(frontmatter.tags_of(fields)),
+        entities=_labels(aliases),
+        kind=kind,
+        category=category,
+        created_at=_to_time(fields.get(date)),
+        fields=metadata,
+    )
 
 
 def _to_time(value: str | list[str] | None) -> str:
@@ -157,19 +153,15 @@ def _to_time(value: str | list[str] | None) -> str:
         return ""
 
 
-def _labels(names: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(name.strip()[:MAX_LABEL] for name in names if name.strip()))
-
-
-# ── one part ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _labels(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip()[:MAX_LABEL] for name in names if name.strip()))
 
 
 def _make_section(
-    page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[tuple[str, bool]]
+    page: Section, title: str, headings: tuple[str, ...], blocks: Sequence[tuple[str, bool]]
 ) -> Section | None:
     """Return the part made of these blocks, each with whether it is code; None if it has no words."""
-    tags: list[str] = list(page["tags"])
-    links: list[str] = list(page["entities"])
+    tags, links = list(page.tags), list(page.entities)
     texts = [text if code else _plain(text, tags, links) for text, code in blocks]
     text = "".join(texts).strip()
     titles = tuple(filter(None, (_plain(heading, tags, links).strip() for heading in headings)))
@@ -179,14 +171,13 @@ def _make_section(
     if titles and len(words) < _FEW:
         gap = "\n" if "\n" in text else " "
         text = f"{titles[-1].rstrip(':')}:{gap}{text}"
-    shared = {name: page[name] for name in ("kind", "category", "created_at", "fields")}
-    return Section(
+    return replace(
+        page,
         text=text,
         heading=" > ".join(titles)[:MAX_LABEL],
-        tags=tuple(_labels(tags)[:MAX_LABELS]),
-        entities=tuple(_labels(links)[:MAX_LABELS]),
-        context=" > ".join(dict.fromkeys((page["title"], *titles)))[:MAX_TEXT],
-        **shared,
+        tags=_labels(tags)[:MAX_LABELS],
+        entities=_labels(links)[:MAX_LABELS],
+        context=" > ".join(dict.fromkeys((title, *titles)))[:MAX_TEXT],
     )
 
 
@@ -209,9 +200,6 @@ def _plain(text: str, tags: list[str], links: list[str]) -> str:
         return shown or " > ".join(part.strip() for part in (name, inner) if part.strip())
 
     return _MARKED.sub(read, text)
-
-
-# ── sections and pieces ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _pieces(

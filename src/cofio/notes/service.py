@@ -136,12 +136,18 @@ class NotesService:
                 return IndexResult(folder=str(self._folder()), dry_run=dry_run)
         place = self._label_folder(files.resolve_folder(folder or self._folder()), label)
         with files.folder_lock(place.path):
-            reading = _FolderSync(self._store, self._writer, place, self._clock, by=by, dry_run=dry_run)
+            reading = _FolderSync(
+                self._writer,
+                self._clock,
+                place,
+                by,
+                IndexResult(folder=str(place.path), dry_run=dry_run),
+                progress or (lambda _done, _total: None),
+                halted or (lambda: False),
+            )
             for tried in range(1, _TRIES + 1):
                 try:
-                    return reading.run(
-                        frozenset(but), progress or (lambda _done, _total: None), halted or (lambda: False)
-                    )
+                    return reading.run(frozenset(but))
                 except (Conflict, NotFound):  # a memory changed after the decision
                     if tried == _TRIES:
                         raise
@@ -248,107 +254,103 @@ def _written_state(
 # ── reading a folder ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(eq=False)
 class _FolderSync:
     """One synchronization of a folder, decided and applied in batches. Can be restarted."""
 
-    def __init__(
-        self, store: Store, writer: Writer, place: FolderPath, clock: Clock, *, by: str, dry_run: bool
-    ) -> None:
-        self._store = store
-        self._writer = writer
-        self._place = place
-        self._clock = clock
-        self._by, self._dry_run = by, dry_run
-        self._identity = store.snapshots.identity()
-        self._indexed = IndexResult(folder=str(place.path), dry_run=dry_run)
+    writer: Writer
+    clock: Clock
+    place: FolderPath
+    by: str
+    indexed: IndexResult  # the result so far
+    progress: Callable[[int, int], None]
+    halted: Callable[[], bool]
+    skipped: dict[str, str] = field(default_factory=dict)
 
-    def run(self, but: frozenset[str], progress: Callable[[int, int], None], halted: Callable[[], bool]) -> IndexResult:
+    @property
+    def _store(self) -> Store:
+        return self.writer.access.whole
+
+    def run(self, but: frozenset[str]) -> IndexResult:
         """Synchronize the memories and return the result."""
-        listing, filed = files.look(self._place.path), self._store.notes.files(self._place.key)
-        skipped = dict(listing.skipped)
+        listing, filed = files.look(self.place.path), self._store.notes.files(self.place.key)
+        self.skipped = dict(listing.skipped)
         if listing.empty and len(filed) >= _MANY:
             why = f"The folder is empty but had {len(filed)} files: it may not be mounted. Nothing was archived."
-            return replace(self._indexed, skipped=((".", why),))
+            return replace(self.indexed, skipped=((".", why),))
         deleted = [
             path for path in filed if path not in listing.stamps and path not in but and not listing.is_unseen(path)
         ]
         stamps = {path: stamp for path, stamp in listing.stamps.items() if path not in but}
-        pages, touched = self._read(stamps, filed, skipped, halted)
-        if halted():  # before any decision: nothing changes
-            return replace(self._indexed, files=len(listing.stamps), skipped=tuple(sorted(skipped.items())))
+        pages, touched = self._read(stamps, filed)
+        if self.halted():  # before any decision: nothing changes
+            return replace(self.indexed, files=len(listing.stamps), skipped=tuple(sorted(self.skipped.items())))
 
         waiting = {page.path for page in pages}
-        progress(len(stamps) - len(waiting), len(stamps))
+        self.progress(len(stamps) - len(waiting), len(stamps))
         if pages or deleted:
             matches = sync.match_sections(pages, filed, deleted)
             owners = sync.count_sections(filed, matches.pairs, deleted)
             # Pages with parts from other files come first: both are recorded together, so that the memories are kept.
             tied = {path for path, pairs in matches.pairs.items() if any(pair.moved for pair in pairs)}
             ordered = sorted(pages, key=lambda page: page.path not in tied)
-            for batch in self._make_batches(ordered, matches.pairs, owners, skipped):
+            for batch in self._make_batches(ordered, matches.pairs, owners):
                 self._store_batch(batch)
                 waiting -= {page.path for page, _ in batch}
-                progress(len(stamps) - len(waiting), len(stamps))
-                if halted() and not tied & (waiting - skipped.keys()):
+                self.progress(len(stamps) - len(waiting), len(stamps))
+                # Stop only when no waiting page holds a part moved from a file that is already recorded.
+                if self.halted() and not tied & (waiting - self.skipped.keys()):
                     break
             orphans = [part.old.memory for part in matches.left if part.path not in waiting]
             self._archive([memory for memory in orphans if not owners[memory]])
 
-        progress(len(stamps) - len(waiting - skipped.keys()), len(stamps))
-        if touched and not self._dry_run:
-            self._store.notes.put(self._place.key, touched)
-        if deleted and not self._dry_run:
-            self._store.notes.drop(self._place.key, deleted)
+        self.progress(len(stamps) - len(waiting - self.skipped.keys()), len(stamps))
+        if touched and not self.indexed.dry_run:
+            self._store.notes.put(self.place.key, touched)
+        if deleted and not self.indexed.dry_run:
+            self._store.notes.drop(self.place.key, deleted)
         return replace(
-            self._indexed,
+            self.indexed,
             files=len(listing.stamps),
-            read=self._indexed.read + len(pages) - len(waiting - skipped.keys()),
-            gone=self._indexed.gone + len(deleted),
-            skipped=tuple(sorted(skipped.items())),
+            read=self.indexed.read + len(pages) - len(waiting - self.skipped.keys()),
+            gone=self.indexed.gone + len(deleted),
+            skipped=tuple(sorted(self.skipped.items())),
         )
 
     def _read(
-        self,
-        stamps: Mapping[str, Stamp],
-        filed: Mapping[str, FileState],
-        skipped: dict[str, str],
-        halted: Callable[[], bool],
+        self, stamps: Mapping[str, Stamp], filed: Mapping[str, FileState]
     ) -> tuple[list[FilePage], list[FileState]]:
         """Return files that are new or changed, and files whose stamp alone changed. Incomplete if halted."""
         pages: list[FilePage] = []
         touched: list[FileState] = []
-        now = self._clock()
+        now, identity = self.clock(), self._store.snapshots.identity()
         for path, stamp in stamps.items():
-            if halted():
+            if self.halted():
                 break
             old = filed.get(path)
             if old and _is_settled(old, stamp, old.at):
                 continue
             try:
-                content = files.content_of(self._place.path / path)
+                content = files.content_of(self.place.path / path)
                 digest = files.hash_of(content)
                 if old is None or old.hash != digest:
                     text = files.text_of(content)
-                    parts, note = tuple(sections.split_sections(text, path)), obsidian.parse_note(text, self._identity)
+                    parts, note = tuple(sections.split_sections(text, path)), obsidian.parse_note(text, identity)
                     pages.append(FilePage(path, stamp, digest, parts, note))
                 elif (old.size, old.modified) != stamp or _is_settled(old, stamp, now):
                     touched.append(replace(old, size=stamp.size, modified=stamp.modified, at=""))
             except FileNotFoundError:
                 pass  # deleted meanwhile: handled by the next read
             except OSError as error:
-                skipped[path] = f"The file cannot be read: {error.strerror}."
+                self.skipped[path] = f"The file cannot be read: {error.strerror}."
             except ValueError as error:
-                skipped[path] = str(error)
+                self.skipped[path] = str(error)
         return pages, touched
 
     # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _make_batches(
-        self,
-        pages: Sequence[FilePage],
-        pairs: Mapping[str, Sequence[SectionPair]],
-        owners: dict[int, int],
-        skipped: dict[str, str],
+        self, pages: Sequence[FilePage], pairs: Mapping[str, Sequence[SectionPair]], owners: dict[int, int]
     ) -> Iterator[_Batch]:
         """Yield pages with their decisions, in batches of one changeset each."""
         batch: _Batch = []
@@ -357,7 +359,7 @@ class _FolderSync:
             try:
                 verdicts = self._decide_page(page, pairs[page.path], owners)
             except InvalidInput as error:
-                skipped[page.path] = str(error)
+                self.skipped[page.path] = str(error)
                 continue
             count = sum(len(verdict.decisions) for _, verdict in verdicts)
             if batch and size + count > BATCH:
@@ -402,7 +404,7 @@ class _FolderSync:
         """
         if all(pair.memory for pair in pairs):
             return {}
-        scope = Scope(source=self._place.source(page.path), include_archived=True)
+        scope = Scope(source=self.place.source(page.path), include_archived=True)
         memories = self._store.newest(scope, _OF_A_FILE)
         by_fingerprint: dict[int, list[Memory]] = {}
         for memory in sorted(memories, key=lambda candidate: (not candidate.archived, -candidate.id)):
@@ -424,7 +426,7 @@ class _FolderSync:
     def _to_fact(self, part: Section, path: str) -> Fact:
         return Fact(
             text=sanitize.redact(part.text),
-            source=self._place.source(path),
+            source=self.place.source(path),
             kind=part.kind,
             category=part.category,
             entities=tuple(map(sanitize.redact, part.entities)),
@@ -442,7 +444,7 @@ class _FolderSync:
         creating = [verdict.decisions[0] for verdict in verdicts if verdict.memory is None]
         others = [decision for verdict in verdicts if verdict.memory is not None for decision in verdict.decisions]
         changes = self._apply([*creating, *others])
-        if self._dry_run:
+        if self.indexed.dry_run:
             return
         created = _iter_writes(creating, changes)
         states = []
@@ -452,7 +454,7 @@ class _FolderSync:
                 for pair, verdict in page_verdicts
             ]
             states.append(sync.file_state(page.path, page.stamp, page.hash, parts))
-        self._store.notes.put(self._place.key, states)
+        self._store.notes.put(self.place.key, states)
 
     def _archive(self, ids: Iterable[int]) -> None:
         """Archive memories whose parts no longer exist."""
@@ -464,18 +466,18 @@ class _FolderSync:
         """Apply the decisions and return the changes; a dry run only counts."""
         if not decisions:
             return ()
-        done, waiting, indexed = None, 0, self._indexed
-        if not self._dry_run:
-            why = f"notes {self._place.label or self._place.path.name}"
-            done, waiting = self._writer.apply_without_embedder(
-                decisions, by=self._by, why=why, part_of=indexed.changeset
+        done, waiting, indexed = None, 0, self.indexed
+        if not self.indexed.dry_run:
+            why = f"notes {self.place.label or self.place.path.name}"
+            done, waiting = self.writer.apply_without_embedder(
+                decisions, by=self.by, why=why, part_of=indexed.changeset
             )
         changes = done.changes if done else ()
         restored = {decision.id for decision in decisions if isinstance(decision, Restore)}
         writes = [decision for decision in decisions if isinstance(decision, Add | Update)]
         noops = sum(change.action == "noop" for change in _iter_writes(writes, changes))
         updates = [decision for decision in decisions if isinstance(decision, Edit | Update)]
-        self._indexed = replace(
+        self.indexed = replace(
             indexed,
             added=indexed.added + sum(isinstance(decision, Add | Restore) for decision in decisions) - noops,
             updated=indexed.updated

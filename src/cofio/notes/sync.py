@@ -1,7 +1,5 @@
 """Synchronization of memories with Markdown pages: matches parts to memories and decides the changes.
 
-    pages read now, and as last read ─ matched ─▶ parts with their previous version ─ for_part, for_note ─▶ [Decision]
-
 A part under the same heading stays the same memory: its text is edited in place and the journal keeps the old text. A
 part that moved, within a file or with it, keeps its memory. A memory that was archived or corrected stays so while its
 part is unchanged; once the text of the part changes, the page wins.
@@ -138,9 +136,6 @@ def _pair_sections(
         pair.old, pair.moved = previous.old, previous.path != path or previous.old.exported
         heirs[previous.path][path] += 1
     return unmatched, [section for section in free if id(section) not in used]
-
-
-# ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class SyncVerdict(NamedTuple):
