@@ -84,8 +84,8 @@ class KnowledgeBase:
         """Store a row in a table, replacing an existing row with the same id.
 
         Fields that are not given keep their values. A given confidence becomes the new prior and resets the verdicts;
-        otherwise confidence is kept, and so are the verdicts unless the claim has changed
-        (`knowledge.belief.restated`). If nothing changes, nothing is written and the changeset is 0.
+        otherwise confidence is kept, and so are the verdicts unless the claim has changed. If nothing changes, nothing
+        is written and the changeset is 0.
         """
         checked_table = check_table(table)
         if checked_table == "feedback":

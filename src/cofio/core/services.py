@@ -80,7 +80,7 @@ class ServiceKwargs(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What the services of all callers share: models, logs, caches and options."""
+    """Models, logs, caches and options that the services of all callers share."""
 
     store: Store
     clock: Clock
