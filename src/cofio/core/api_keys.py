@@ -29,10 +29,8 @@ class KeyService:
         """
         check_author(by)
         if grant.expires_at is not None and grant.expires_at <= self.clock():
-            raise InvalidInput(
-                f"expires_at is in the past: {grant.expires_at}.",
-                "Give a time in the future, such as 2030-01-31, or omit it for a key that does not expire.",
-            )
+            hint = "Give a time in the future, such as 2030-01-31, or omit it for a key that does not expire."
+            raise InvalidInput(f"expires_at is in the past: {grant.expires_at}.", hint)
         secret = auth.new_secret()
         key = self.store.keys.create(grant, auth.digest(secret), auth.hint(secret), by)
         self._record_change("key created", f"key {key.id} ({key.grant.name}), {key.grant.role}", by, entry)

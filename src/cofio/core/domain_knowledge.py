@@ -228,9 +228,8 @@ class KnowledgeBase:
     def related(self, source: str, *, depth: int = 1) -> builtins.list[CorrelationStep]:
         """Return the sources correlated with a source, in either direction, up to `depth` steps away; nearest first."""
         if not check_text(source, "source", MAX_LABEL).strip():
-            raise InvalidInput(
-                "The source is empty.", "Name the data source whose correlations are searched, such as aapl."
-            )
+            hint = "Name the data source whose correlations are searched, such as aapl."
+            raise InvalidInput("The source is empty.", hint)
         # Names with the same lookup word share one query. Sides are kept as lists of words.
         by_word: dict[str, builtins.list[tuple[Correlation, builtins.list[builtins.list[str]]]]] = {}
 
@@ -322,9 +321,8 @@ class KnowledgeBase:
         if not isinstance(verdict, Feedback) or not verdict.processed:
             return claims
         if hidden := self._find_hidden(verdict):
-            raise Forbidden(
-                f"{verdict.ref} is about {hidden[0]}, which this key may not read.", "Use an admin key to change it."
-            )
+            hint = "Use an admin key to change it."
+            raise Forbidden(f"{verdict.ref} is about {hidden[0]}, which this key may not read.", hint)
         past = self._domain.history("feedback", verdict.id)
         for claim in filter(None, map(claims.get, verdict.about)):
             if confidence.verdict_counts(past, self._domain.history(claim.TABLE, claim.id), claim.ref):

@@ -101,8 +101,7 @@ class HistoryService:
             return
         number = last.part_of or last.id
         if is_undone:
-            raise Conflict(
-                f"Changeset {changeset.id} is undone already.", f"To apply it again, undo changeset {number}."
-            )
+            hint = f"To apply it again, undo changeset {number}."
+            raise Conflict(f"Changeset {changeset.id} is undone already.", hint)
         hint = f"To revert it again, undo changeset {number}."
         raise Conflict(f"Changeset {changeset.id} was undone and then restored.", hint)

@@ -183,10 +183,8 @@ class MemoryService:
             memories = self._store.get(unique_ids)
             if missing := sorted(set(unique_ids) - {memory.id for memory in memories}):
                 listed = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
-                raise NotFound(
-                    f"There is no memory {listed}.",
-                    "Nothing was changed. `cofio list` lists the memories; a purged memory is gone for good.",
-                )
+                hint = "Nothing was changed. `cofio list` lists the memories; a purged memory is gone for good."
+                raise NotFound(f"There is no memory {listed}.", hint)
             decisions = bulk.decide(memories, action, changes, tags, why)
             rows = [*self.writer.removed_rows(decisions), *self.writer.restored_rows(decisions)]
             return self.writer.apply(decisions, by=by, why=why or action, knowledge=rows)

@@ -50,17 +50,15 @@ def resolve_folder(folder: Path | str) -> Path:
     except FileNotFoundError as error:
         raise NotFound(f"There is no folder {requested}.", "Check the path. Nothing was changed.") from error
     except (OSError, RuntimeError, ValueError) as error:
-        raise InvalidInput(
-            f"{requested} cannot be resolved to a folder.", "Check the path, its permissions and its symbolic links."
-        ) from error
+        hint = "Check the path, its permissions and its symbolic links."
+        raise InvalidInput(f"{requested} cannot be resolved to a folder.", hint) from error
     if not path.is_dir():
         raise InvalidInput(f"{requested} is not a folder.", "Give the folder that contains the notes.")
     if path == Path(path.anchor):
         raise InvalidInput(f"{requested} is the root of the file system.", "Give the folder that contains the notes.")
     if not _fits(str(path)):
-        raise InvalidInput(
-            f"The path of {requested} is not valid UTF-8.", "Rename the folder so that its name is UTF-8."
-        )
+        hint = "Rename the folder so that its name is UTF-8."
+        raise InvalidInput(f"The path of {requested} is not valid UTF-8.", hint)
     return path
 
 
@@ -159,9 +157,8 @@ def make(folder: Path) -> Path:
     except FileExistsError as error:
         raise InvalidInput(f"{folder} is not a folder.", "Give a folder, or a path to create one at.") from error
     except OSError as error:
-        raise StoreError(
-            f"{folder} cannot be created: {error.strerror}.", "Check the path and its permissions."
-        ) from error
+        hint = "Check the path and its permissions."
+        raise StoreError(f"{folder} cannot be created: {error.strerror}.", hint) from error
     return resolve_folder(folder)
 
 

@@ -99,9 +99,8 @@ class NotesService:
             except (OSError, CofioError) as error:
                 self._writer.revert(done, by=by, why="its note could not be written")
                 if isinstance(error, FileExistsError):
-                    raise StoreError(
-                        f"The file {name} already exists.", "Try again: a new file name is chosen."
-                    ) from error
+                    hint = "Try again: a new file name is chosen."
+                    raise StoreError(f"The file {name} already exists.", hint) from error
                 raise
         with suppress(OSError, StoreError):  # both exist; the next read of the folder matches them
             content = page.encode()
@@ -178,9 +177,8 @@ class NotesService:
 
     def _folder(self) -> Path:
         if self._options.folder is None:
-            raise NotConfigured(
-                "No notes folder is configured.", "Set COFIO_NOTES to a folder, or call cofio.open() with `notes`."
-            )
+            hint = "Set COFIO_NOTES to a folder, or call cofio.open() with `notes`."
+            raise NotConfigured("No notes folder is configured.", hint)
         return self._options.folder
 
     def _label_folder(self, path: Path, label: str) -> FolderPath:
@@ -198,9 +196,8 @@ class NotesService:
         for folder in folders:
             # A folder with this label that no longer exists was moved.
             if folder.label and folder.label == label_by_path.get(path) and not requested and folder.path.is_dir():
-                raise Conflict(
-                    f"{folder.path} already has the label {folder.label!r}.", "Give this folder another label."
-                )
+                hint = "Give this folder another label."
+                raise Conflict(f"{folder.path} already has the label {folder.label!r}.", hint)
         is_notes_folder = path == _resolve(self._options.folder) if self._options.folder else False
         if requested or is_notes_folder or path in label_by_path:
             return FolderPath(requested or label_by_path.get(path, ""), path)
@@ -227,9 +224,8 @@ class NotesService:
 def _make_fact(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:
     """Return the fact of a flushed note. Raise InvalidInput for content that could not be read back from the file."""
     if "source" in about or "tags" in about:
-        raise InvalidInput(
-            "The source of a note is its file and cannot be set.", "Omit the source, and pass tags as a separate list."
-        )
+        hint = "Omit the source, and pass tags as a separate list."
+        raise InvalidInput("The source of a note is its file and cannot be set.", hint)
     fact = as_fact(summary, {**about, "tags": tags, "source": source})
     if bad := next((tag for tag in fact.tags if "," in tag or "\n" in tag or "\r" in tag), None):
         raise InvalidInput(f"The tag {bad!r} contains a comma or a line break.", "Split it into several tags.")

@@ -229,17 +229,11 @@ def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
 
 def file_state(path: str, stamp: Stamp, content_hash: str, parts: Iterable[tuple[Section | Note, int]]) -> FileState:
     """Return the record of a file as read: its parts, each with its memory."""
-    filed_parts = tuple(
-        FiledPart(
-            memory,
-            part.heading_digest if isinstance(part, Section) else "",
-            part.text_digest,
-            part.fields_digest,
-            exported=isinstance(part, Note),
-        )
-        for part, memory in parts
-    )
-    return FileState(path=path, hash=content_hash, size=stamp.size, modified=stamp.modified, parts=filed_parts)
+    filed: list[FiledPart] = []
+    for part, memory in parts:
+        heading = part.heading_digest if isinstance(part, Section) else ""
+        filed.append(FiledPart(memory, heading, part.text_digest, part.fields_digest, isinstance(part, Note)))
+    return FileState(path=path, hash=content_hash, size=stamp.size, modified=stamp.modified, parts=tuple(filed))
 
 
 def count_sections(

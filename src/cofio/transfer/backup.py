@@ -45,9 +45,8 @@ class Backup:
 def make(store: Path, folder: Path, clock: Clock, *, progress: Progress | None = None) -> Backup:
     """Copy the store into the folder while it is in use, and check the copy. Existing backups are never overwritten."""
     if not store.is_file():
-        raise NotFound(
-            f"There is no store at {store}.", "`cofio add` creates one; --store or COFIO_STORE names another."
-        )
+        hint = "`cofio add` creates one; --store or COFIO_STORE names another."
+        raise NotFound(f"There is no store at {store}.", hint)
     return copied(store, folder, "cofio", clock(), progress)
 
 
@@ -79,10 +78,8 @@ def latest(folder: Path) -> Path:
     for backup in backups(folder):
         if backup.path.name.startswith("cofio-"):
             return backup.path
-    raise NotFound(
-        f"There is no backup in {folder}.",
-        "`cofio backup` creates one; to restore a backup from elsewhere, name its file.",
-    )
+    hint = "`cofio backup` creates one; to restore a backup from elsewhere, name its file."
+    raise NotFound(f"There is no backup in {folder}.", hint)
 
 
 def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
@@ -179,9 +176,8 @@ def refuse_damaged(connection: sqlite3.Connection, path: Path, check: str) -> No
     """Raise StoreCorrupt unless SQLite finds the database intact."""
     verdict = connection.execute(f"PRAGMA {check}(1)").fetchone()[0]
     if verdict != "ok":
-        raise StoreCorrupt(
-            f"{path} is damaged: {verdict}.", "`cofio backup --list` lists the backups; restore an intact one."
-        )
+        hint = "`cofio backup --list` lists the backups; restore an intact one."
+        raise StoreCorrupt(f"{path} is damaged: {verdict}.", hint)
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -39,10 +39,8 @@ def export_lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
         header.update(memories=count, last_id=last, **({"knowledge": row_count} if row_count else {}))
         if vectors:
             if store.stats()["embedder"] != embedder:
-                raise Conflict(
-                    "The store is being re-embedded.",
-                    "Export when `cofio reembed` has finished, or export without vectors.",
-                )
+                hint = "Export when `cofio reembed` has finished, or export without vectors."
+                raise Conflict("The store is being re-embedded.", hint)
             header.update({"embedder": embedder} if count else {})
         yield _to_line(header)
         after = 0
@@ -95,9 +93,8 @@ def write(lines: Iterable[str], path: Path, *, force: bool = False) -> int:
         _refuse_if_there(path, force)
         half.replace(path)
     except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be written: {error.strerror}.", "Check its permissions, or name another file."
-        ) from error
+        hint = "Check its permissions, or name another file."
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}.", hint) from error
     finally:
         half.unlink(missing_ok=True)
     return written

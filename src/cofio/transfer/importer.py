@@ -88,17 +88,15 @@ class ImportRun:
     def lines(self, lines: Iterable[str | bytes]) -> ImportResult:
         """Import an export, or lines of plain facts. Lines are read twice, so an iterator is not enough."""
         if iter(lines) is lines:
-            raise InvalidInput(
-                "The lines are given as an iterator, which can be read only once.", "Give a list or a JsonlFile."
-            )
+            hint = "Give a list or a JsonlFile."
+            raise InvalidInput("The lines are given as an iterator, which can be read only once.", hint)
         first = next(objects(lines), None)
         if isinstance(first, BadRecord):
             raise first  # the format of the other lines is unknown then
         header = header_of(first) if first else None
         if header and self.about:
-            raise InvalidInput(
-                "An export already sets the source and project of each memory.", f"Omit: {', '.join(self.about)}."
-            )
+            hint = f"Omit: {', '.join(self.about)}."
+            raise InvalidInput("An export already sets the source and project of each memory.", hint)
         with self._add_progress():
             if header:
                 self._import_export(header, lines)

@@ -88,9 +88,8 @@ def check(file: Path, store: Path) -> None:
     if not file.is_file():
         raise NotFound(f"There is no file {file}.", "`cofio backup --list` lists the backups.")
     if store.exists() and file.samefile(store):
-        raise InvalidInput(
-            f"{file} is the store itself, not a backup of it.", "`cofio backup --list` lists the backups."
-        )
+        hint = "`cofio backup --list` lists the backups."
+        raise InvalidInput(f"{file} is the store itself, not a backup of it.", hint)
     with translated(file), open_connection(file, "ro") as connection:
         _refuse_strangers(connection, file)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -102,9 +101,8 @@ def check(file: Path, store: Path) -> None:
 
 def _refuse_strangers(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise InvalidInput(
-            f"{path} is an SQLite file, but not a cofio store.", "Name a backup; `cofio backup --list` lists them."
-        )
+        hint = "Name a backup; `cofio backup --list` lists them."
+        raise InvalidInput(f"{path} is an SQLite file, but not a cofio store.", hint)
 
 
 def _write_over(
@@ -159,15 +157,11 @@ def _guard_progress(
 
     def report(status: int, remaining: int, total: int) -> None:
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > deadline:
-            raise StoreBusy(
-                "The store is locked by another program that writes to it.",
-                "The restore was not carried out. Stop that program, then restore again.",
-            )
+            hint = "The restore was not carried out. Stop that program, then restore again."
+            raise StoreBusy("The store is locked by another program that writes to it.", hint)
         if remaining and watcher.execute("PRAGMA data_version").fetchone()[0] != version:
-            raise Conflict(
-                "Another program changed the store while the restore ran.",
-                "The restore was not carried out. Stop programs that write to the store, then restore again.",
-            )
+            hint = "The restore was not carried out. Stop programs that write to the store, then restore again."
+            raise Conflict("Another program changed the store while the restore ran.", hint)
         if progress:
             progress(total - remaining, total)
 

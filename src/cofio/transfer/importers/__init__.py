@@ -16,19 +16,10 @@ from cofio.transfer.importers.base import Found, Importer, SkippedEntry
 
 __all__ = ["READERS", "Found", "Importer", "SkippedEntry", "sniff"]
 
-#: By name, specific readers before general ones: any folder may hold Markdown.
+_SPECIFIC = (mem0.JSON, mem0.QDRANT, mcp_memory_service.READER, claude_mem.READER, claude_code.READER)
+#: By name, specific readers before the general one: any folder may hold Markdown.
 READERS: Mapping[str, Importer] = MappingProxyType(
-    {
-        reader.name: reader
-        for reader in (
-            mem0.JSON,
-            mem0.QDRANT,
-            mcp_memory_service.READER,
-            claude_mem.READER,
-            claude_code.READER,
-            markdown_folder.READER,
-        )
-    }
+    {reader.name: reader for reader in (*_SPECIFIC, markdown_folder.READER)}
 )
 
 

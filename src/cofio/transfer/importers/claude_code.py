@@ -39,10 +39,8 @@ _KIND_OF = {
 def _read(path: Path) -> Iterator[Found]:
     memories = _find_folders(check_exists(path, "~/.claude, ~/.claude/projects or one project's memory"))
     if not memories:
-        raise InvalidInput(
-            f"{path} contains no memory of Claude Code.",
-            "Give a folder named `memory` that contains MEMORY.md, or a folder above such ones.",
-        )
+        hint = "Give a folder named `memory` that contains MEMORY.md, or a folder above such ones."
+        raise InvalidInput(f"{path} contains no memory of Claude Code.", hint)
     for memory in memories:
         yield from markdown_folder.read_pages(
             memory, partial(_make_facts, memory=memory, project=_find_project(memory.parent))

@@ -25,9 +25,8 @@ def entries(path: Path, lists: Collection[str]) -> Iterator[Any]:
         with path.open(encoding="utf-8", errors="replace") as file:
             yield from _SlidingWindow(file, path).documents(lists)
     except OSError as error:
-        raise InvalidInput(
-            f"{path} cannot be read: {error.strerror}.", "Check the path and its permissions."
-        ) from error
+        hint = "Check the path and its permissions."
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", hint) from error
 
 
 class _SlidingWindow:

@@ -89,9 +89,8 @@ def page_date(matter: FrontMatter, page: Path) -> Any:
 def _read(path: Path) -> Iterator[Found]:
     top = check_exists(path, "a folder of Markdown, or of one page").resolve()
     if path.is_dir() and not _fits(path):
-        raise InvalidInput(
-            f"{path} contains no Markdown file.", f"Give a folder with files that end in {' or '.join(ENDINGS)}."
-        )
+        hint = f"Give a folder with files that end in {' or '.join(ENDINGS)}."
+        raise InvalidInput(f"{path} contains no Markdown file.", hint)
     yield from read_pages(top, partial(_make_facts, folder=top if top.is_dir() else top.parent))
 
 

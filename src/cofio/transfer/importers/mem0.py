@@ -106,15 +106,13 @@ JSON = Importer(
 def _read_qdrant(path: Path) -> Iterator[Found]:
     files = _find_collections(check_exists(path, "a Qdrant folder of mem0"))
     if not files:
-        raise InvalidInput(
-            f"{path} is not a local Qdrant folder.", "Give a folder that contains collection/NAME/storage.sqlite."
-        )
+        hint = "Give a folder that contains collection/NAME/storage.sqlite."
+        raise InvalidInput(f"{path} is not a local Qdrant folder.", hint)
     for file in files:
         with sqlite_reader.opened(file) as db:
             if "point" not in sqlite_reader.tables(db).get("points", ()):
-                raise InvalidInput(
-                    f"{file} has no table `points` with a column `point`.", "Give a folder that qdrant-client wrote."
-                )
+                hint = "Give a folder that qdrant-client wrote."
+                raise InvalidInput(f"{file} has no table `points` with a column `point`.", hint)
             for row in sqlite_reader.rows(db, "points", ("id", "point")):
                 entry = _read_point(f"{file.parent.name}/row {row['at_row']}", row["point"])
                 if entry is not None:

@@ -114,10 +114,8 @@ def _translate_errors(path: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
             raise InvalidInput(f"{path} is locked.", "Stop the tool that writes to it, then try again.") from error
-        raise InvalidInput(
-            f"{path} cannot be read: {error}.",
-            "The database may be damaged, or be written by another version of the tool.",
-        ) from error
+        hint = "The database may be damaged, or be written by another version of the tool."
+        raise InvalidInput(f"{path} cannot be read: {error}.", hint) from error
     except sqlite3.DatabaseError as error:
         hint = "It is damaged, or encrypted; give a copy that the tool itself can open."
         raise InvalidInput(f"{path} cannot be read: {error}.", hint) from error
