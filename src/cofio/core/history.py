@@ -67,7 +67,7 @@ class HistoryService:
         """Return the first changeset that undid a part. Parts undone by an earlier attempt are in the same series."""
         head: int | None = None
         fresh = False
-        leaves = self.changeset(parts[0]).why == BACKFILL
+        is_backfill = self.changeset(parts[0]).why == BACKFILL
         for number, changeset_id in enumerate(reversed(parts)):
             part = self.changeset(changeset_id)
             if part.undone_by and not (earlier := self.changeset(part.undone_by)).undone_by:
@@ -78,13 +78,13 @@ class HistoryService:
             try:
                 reversal = self._undo_one(part, head, by, why or f"undo {parts[0]}")
             except Conflict as error:
-                if leaves:
+                if is_backfill:
                     continue
                 so_far = f"{number} of the {len(parts)} changesets are undone. {error.message}"
                 raise Conflict(so_far, f"{error.hint} Then undo {parts[0]} again: it continues from here.") from error
             head, fresh = head or reversal.id, True
         if not fresh:
-            self._refuse_undone(self.changeset(parts[1] if leaves else parts[0]))
+            self._refuse_undone(self.changeset(parts[1] if is_backfill else parts[0]))
             if head is None:
                 raise Conflict(
                     f"Changeset {parts[0]} cannot be undone: each of its memories was changed later.",
