@@ -20,26 +20,12 @@ LONGEST = 2_000  # characters of a merged fact
 _LETTERS, _ROOM = 3, 4_096  # minimum characters per token; tokens reserved for the reply
 _AGAIN = "These memories were not merged; the next run tries again."
 
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["facts"],
-    "properties": {
-        "facts": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["text", "category", "memories"],
-                "properties": {
-                    "text": {"type": "string"},
-                    "category": {"type": "string", "enum": list(CATEGORIES)},
-                    "memories": {"type": "array", "items": {"type": "string"}},
-                },
-            },
-        }
-    },
-}
+SCHEMA = prompts.list_schema(
+    "facts",
+    text={"type": "string"},
+    category={"type": "string", "enum": list(CATEGORIES)},
+    memories={"type": "array", "items": {"type": "string"}},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,22 +20,9 @@ _AROUND = 120  # characters of a memory's line in addition to its text
 _LETTERS, _ROOM = 3, 2_048  # minimum characters per token; tokens reserved for the reply
 _MORE = " […]"
 
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["decisions"],
-    "properties": {
-        "decisions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["memory", "action"],
-                "properties": {"memory": {"type": "string"}, "action": {"type": "string", "enum": ["KEEP", "ARCHIVE"]}},
-            },
-        }
-    },
-}
+SCHEMA = prompts.list_schema(
+    "decisions", memory={"type": "string"}, action={"type": "string", "enum": ["KEEP", "ARCHIVE"]}
+)
 
 
 class PruneJudge:

@@ -45,30 +45,16 @@ _TEXTS = ("text", "fact", "content", "memory")  # names that models use for the 
 #: Kinds offered to the model. Correlations are patterns to it, and observations are rarely worth keeping.
 _OFFERED = (*(kind for kind in KINDS if kind not in ("correlation", "observation")), RETRACTION)
 
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["facts"],
-    "properties": {
-        "facts": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["exchange", "text", "category", "kind", "confidence", "said_by", "entities"],
-                "properties": {
-                    "exchange": {"type": "string"},
-                    "text": {"type": "string"},
-                    "category": {"type": "string", "enum": list(CATEGORIES)},
-                    "kind": {"type": "string", "enum": list(_OFFERED)},
-                    "confidence": {"type": "string", "enum": list(_CONFIDENCE)},
-                    "said_by": {"type": "string", "enum": list(ROLES)},
-                    "entities": {"type": "array", "items": {"type": "string"}},
-                },
-            },
-        }
-    },
-}
+SCHEMA = prompts.list_schema(
+    "facts",
+    exchange={"type": "string"},
+    text={"type": "string"},
+    category={"type": "string", "enum": list(CATEGORIES)},
+    kind={"type": "string", "enum": list(_OFFERED)},
+    confidence={"type": "string", "enum": list(_CONFIDENCE)},
+    said_by={"type": "string", "enum": list(ROLES)},
+    entities={"type": "array", "items": {"type": "string"}},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

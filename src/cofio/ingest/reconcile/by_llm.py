@@ -28,27 +28,13 @@ _CANDIDATES = 20  # some of them may belong to another agent, or be too long to 
 _LETTERS, _ROOM = 3, 4_096  # minimum characters per token; tokens reserved for the reply
 _ACTIONS = ("ADD", "UPDATE", "DELETE", "NOOP")
 
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["decisions"],
-    "properties": {
-        "decisions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["fact", "action", "memory", "text"],
-                "properties": {
-                    "fact": {"type": "string"},
-                    "action": {"type": "string", "enum": list(_ACTIONS)},
-                    "memory": {"type": ["string", "null"]},
-                    "text": {"type": ["string", "null"]},
-                },
-            },
-        }
-    },
-}
+SCHEMA = prompts.list_schema(
+    "decisions",
+    fact={"type": "string"},
+    action={"type": "string", "enum": list(_ACTIONS)},
+    memory={"type": ["string", "null"]},
+    text={"type": ["string", "null"]},
+)
 
 
 class _FactWithCandidates(NamedTuple):

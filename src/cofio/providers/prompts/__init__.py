@@ -24,12 +24,22 @@ def block(name: str, rows: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join((f"<{name}>", *lines, f"</{name}>"))
 
 
+def list_schema(name: str, **fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of an object with one field of this name: a list of objects with these fields."""
+    entry = _object_schema(fields)
+    return _object_schema({name: {"type": "array", "items": entry}})
+
+
 def number(called: Any, letter: str) -> int | None:
     """Return the number in a short name: 3 for "m3", "M3", "3" and 3; None if it is not such a name."""
     if isinstance(called, int) and not isinstance(called, bool):
         return called
     match = re.fullmatch(rf"\s*{letter}?([0-9]{{1,6}})\s*", called, re.IGNORECASE) if isinstance(called, str) else None
     return int(match[1]) if match else None
+
+
+def _object_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "required": list(fields), "properties": dict(fields)}
 
 
 _TAG = re.compile(r"<(?=\s*/?\s*(?:memories|facts)\b)", re.IGNORECASE)
