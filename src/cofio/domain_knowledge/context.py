@@ -67,10 +67,6 @@ class Scored(Protocol):
     def score(self) -> float: ...
 
 
-def _none() -> tuple[()]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSources:
     """Sources of the block. Each returns its rows best first; rows beyond the limits are not shown."""
@@ -78,8 +74,8 @@ class RecallSources:
     search: Callable[[str], Sequence[Scored]]
     get_patterns: Callable[[], Sequence[Pattern]]
     get_thresholds: Callable[[], Sequence[Threshold | FiringThreshold]]  # a Firing includes the value
-    get_related: Callable[[], Sequence[CorrelationStep]] = _none
-    get_seasons: Callable[[], Sequence[ActivePattern]] = _none
+    get_related: Callable[[], Sequence[CorrelationStep]] = tuple
+    get_seasons: Callable[[], Sequence[ActivePattern]] = tuple
 
 
 _USUAL = AutoRecallConfig()

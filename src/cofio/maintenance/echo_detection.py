@@ -65,19 +65,17 @@ def boot_lines(project: str) -> Iterator[tuple[str, str]]:
     The caller must have checked that files on this machine may be read on its behalf.
     """
     for name in BOOT_FILES if Path(project).is_absolute() else ():
-        for line in _read(Path(project) / name).splitlines():
+        path = Path(project) / name
+        try:
+            if not path.is_file():
+                continue
+            with path.open("rb") as file:
+                content = file.read(_MOST_READ).decode(errors="replace")
+        except (OSError, ValueError):
+            continue
+        for line in content.splitlines():
             if text := _BULLET.sub("", line).replace("**", "").strip():
                 yield text, name
-
-
-def _read(path: Path) -> str:
-    try:
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            return file.read(_MOST_READ).decode(errors="replace")
-    except (OSError, ValueError):
-        return ""
 
 
 def repeated(same_words: Iterable[EchoCandidate]) -> Iterator[tuple[EchoCandidate, EchoCandidate]]:

@@ -85,22 +85,17 @@ def _build_question(memories: Sequence[Memory]) -> str:
 
 
 def _parse_entry(entry: Any, memories: Sequence[Memory]) -> MergedText:
-    """Return the entry as a merged text. Raise Unreadable for an unknown memory name."""
+    """Return the entry as a merged text. Its memories have short names: "m3", "M3", "3" and 3 are the third."""
     text = entry.get("text") if isinstance(entry, dict) else None
     names = entry.get("memories") if isinstance(entry, dict) else None
     if not isinstance(text, str) or not text.strip() or not isinstance(names, list):
         raise Unreadable("The language model's answer is not a list of merged facts.", _AGAIN)
+    ids = []
+    for name in names:
+        number = prompts.number(name, "m") or 0
+        if not 1 <= number <= len(memories):
+            raise Unreadable(f"The language model's answer names an unknown memory: {str(name)[:40]}.", _AGAIN)
+        ids.append(memories[number - 1].id)
     category = entry.get("category")
-    return MergedText(
-        text=" ".join(text.split()),
-        ids=tuple(_parse_id(name, memories) for name in names),
-        category=category if category in CATEGORIES else "",
-    )
-
-
-def _parse_id(name: Any, memories: Sequence[Memory]) -> int:
-    """Return the id of the memory with this short name: "m3", "M3", "3" and 3 are the third."""
-    number = prompts.number(name, "m") or 0
-    if not 1 <= number <= len(memories):
-        raise Unreadable(f"The language model's answer names an unknown memory: {str(name)[:40]}.", _AGAIN)
-    return memories[number - 1].id
+    category = category if category in CATEGORIES else ""
+    return MergedText(text=" ".join(text.split()), ids=tuple(ids), category=category)

@@ -7,7 +7,6 @@ so for its exact name and does not contradict itself; otherwise it is kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from cofio.errors import TooLarge, Unreadable
 from cofio.models.memory import Memory
@@ -41,9 +40,27 @@ class PruneJudge:
         return kept_ids
 
     def _judge_group(self, memories: Sequence[Memory]) -> set[int]:
+        rows = [
+            {
+                "memory": f"m{place}",
+                "text": _shorten(memory.text),
+                "category": memory.category,
+                "kind": memory.kind,
+                "said": memory.created_at[:10],
+            }
+            for place, memory in enumerate(memories, 1)
+        ]
+        question = f"{prompts.block('memories', rows)}\n\nDecide about: {', '.join(row['memory'] for row in rows)}"
         schema = SCHEMA if self._llm.profile.json_schema else None
-        reply = self._llm.complete(prompts.read("prune"), _build_question(memories), schema=schema)
-        actions = _parse_actions(json_repair.parse_reply(reply.text).entries or (), len(memories))
+        reply = self._llm.complete(prompts.read("prune"), question, schema=schema)
+
+        actions: dict[int, set[str]] = {}  # all actions given for each memory, by its place
+        for entry in json_repair.parse_reply(reply.text).entries or ():
+            if not isinstance(entry, dict):
+                continue
+            place, action = prompts.number(entry.get("memory"), "m") or 0, entry.get("action")
+            if isinstance(action, str) and 1 <= place <= len(memories):
+                actions.setdefault(place, set()).add(action.strip().upper())
         if not actions:
             raise Unreadable(
                 "The language model's reply decides about none of the memories to prune.",
@@ -72,32 +89,5 @@ def _split_to_fit(memories: Sequence[Memory], room: int) -> Iterator[list[Memory
         yield group
 
 
-def _build_question(memories: Sequence[Memory]) -> str:
-    rows = [
-        {
-            "memory": f"m{place}",
-            "text": _shorten(memory.text),
-            "category": memory.category,
-            "kind": memory.kind,
-            "said": memory.created_at[:10],
-        }
-        for place, memory in enumerate(memories, 1)
-    ]
-    names = ", ".join(row["memory"] for row in rows)
-    return f"{prompts.block('memories', rows)}\n\nDecide about: {names}"
-
-
 def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + _MORE
-
-
-def _parse_actions(entries: Sequence[Any], count: int) -> dict[int, set[str]]:
-    """Return all actions that were given for each memory, by its place."""
-    actions: dict[int, set[str]] = {}
-    for entry in entries:
-        if not isinstance(entry, dict):
-            continue
-        place, action = prompts.number(entry.get("memory"), "m") or 0, entry.get("action")
-        if isinstance(action, str) and 1 <= place <= count:
-            actions.setdefault(place, set()).add(action.strip().upper())
-    return actions

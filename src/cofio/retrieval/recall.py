@@ -196,13 +196,11 @@ def at_start(
         memory, freshness = checked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
         return None if freshness.state == _GONE else _build_line(memory, freshness)
 
-    lines = select_start([_build_entry(memory) for memory in memories.values()], project, rule, finish)
-    return [checked[line.id] for line in lines]
-
-
-def _build_entry(memory: Memory) -> BriefingEntry:
-    line = _build_line(memory, FreshnessResult())
-    return BriefingEntry(line, memory.category, memory.project, memory.visibility, memory.occurrences)
+    entries = []
+    for memory in memories.values():
+        line = _build_line(memory, FreshnessResult())
+        entries.append(BriefingEntry(line, memory.category, memory.project, memory.visibility, memory.occurrences))
+    return [checked[line.id] for line in select_start(entries, project, rule, finish)]
 
 
 def new_exact_lines(
