@@ -113,10 +113,8 @@ def _check_room(folder: bytes, size: int, most_files: int, most_bytes: int) -> N
             files += 1
             size += about.st_size
     if files >= most_files or size > most_bytes:
-        raise SpoolFull(
-            "The folder for captures that wait for the service is full.",
-            "Start the service with `cofio up`: it imports the stored captures.",
-        )
+        hint = "Start the service with `cofio up`: it imports the stored captures."
+        raise SpoolFull("The folder for captures that wait for the service is full.", hint)
 
 
 def _unlink(path: bytes) -> None:

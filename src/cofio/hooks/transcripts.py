@@ -90,9 +90,8 @@ def _read_json(path: Path) -> Iterator[TranscriptTurn]:
     if value is None:
         raise InvalidInput(f"{path} is not complete, valid JSON.", _HINT)
     if not _list_messages(value):
-        raise InvalidInput(
-            f"{path} contains no messages.", 'Give a list of {"role", "content"}, or {"messages": [...]}.'
-        )
+        hint = 'Give a list of {"role", "content"}, or {"messages": [...]}.'
+        raise InvalidInput(f"{path} contains no messages.", hint)
     return _read_messages(value)
 
 
@@ -230,11 +229,9 @@ def _read_claude_line(line: Mapping[str, Any], uuid: str) -> _TranscriptLine | N
         return None
     text = _extract_text(message.get("content"))
     if line.get("type") == "user" and is_prompt(text):
+        session, at = _clean_label(line.get("sessionId")), _parse_time(line.get("timestamp"))
         turn = _clean_label(line.get("promptId")) or uuid  # the name that hooks use, if present
-        folder = _clean_folder(line.get("cwd"))
-        return _TranscriptLine(
-            "user", text, _clean_label(line.get("sessionId")), turn, _parse_time(line.get("timestamp")), cwd=folder
-        )
+        return _TranscriptLine("user", text, session, turn, at, cwd=_clean_folder(line.get("cwd")))
     if line.get("type") == "assistant" and text and message.get("model") != "<synthetic>":
         return _TranscriptLine("assistant", text, part_of=_clean_label(message.get("id")))
     return None

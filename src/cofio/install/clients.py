@@ -54,9 +54,8 @@ def _list_still_named(edits: Collection[FileEdit]) -> Iterator[FileResult]:
             text = merge.text_or_empty_object(files.read_text(edit.path))
             installed = merge.installed(text, edit.ours, grouped=edit.kind == "hooks")
             if own_commands := sorted({command for commands in installed.values() for command in commands}):
-                yield FileResult(
-                    edit.path, "kept", f"one of your own hooks starts a removed script: {'; '.join(own_commands)}"
-                )
+                detail = f"one of your own hooks starts a removed script: {'; '.join(own_commands)}"
+                yield FileResult(edit.path, "kept", detail)
 
 
 def plugin_name(client: str, settings: Settings) -> str:

@@ -141,13 +141,6 @@ def trusted_hash(event: str, hook: Mapping[str, Any], matcher: Any = None) -> st
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def trust_key(settings: Settings, event: str, group: int, number: int) -> str:
-    """Return the key under which Codex stores the approval of the hook at this position."""
-    home = paths.home_of("codex", settings)
-    folder = os.path.realpath(home) if settings.codex_home else str(home)  # as Codex does
-    return f"{folder}/hooks.json:{LABELS[event]}:{group}:{number}"
-
-
 def untrusted_events(settings: Settings) -> list[str]:
     """Return the events of our hooks that Codex does not run because they are not approved in their current form."""
     values = read(settings)
@@ -174,10 +167,12 @@ def _list_hooks(settings: Settings, plugin: str) -> Iterator[tuple[str, str, str
 def _list_hooks_in(text: str, settings: Settings, hooks: merge.Hooks) -> Iterator[tuple[str, str, str]]:
     """Yield Codex's key, the event and the hash of our hooks in this text of hooks.json."""
     values = jsonc.loads(text)
+    home = paths.home_of("codex", settings)
+    folder = os.path.realpath(home) if settings.codex_home else str(home)  # as Codex does
     for event, group, number in merge.hook_positions(text, [str(hook["command"]) for hook in hooks.values()]):
         if event in LABELS:
             entry = values["hooks"][event][group]
-            key = trust_key(settings, event, group, number)
+            key = f"{folder}/hooks.json:{LABELS[event]}:{group}:{number}"
             yield key, event, trusted_hash(event, entry["hooks"][number], entry.get("matcher"))
 
 

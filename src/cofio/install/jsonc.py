@@ -233,7 +233,7 @@ class _Style(NamedTuple):
     @property
     def unit(self) -> str:
         """Return one step of indentation, taken from the first child of the root."""
-        return self._find_child_indent(self.root) or "  "
+        return self.find_child_indent(self.root) or "  "
 
     @property
     def is_one_line(self) -> bool:
@@ -246,9 +246,6 @@ class _Style(NamedTuple):
         match = re.match(r"[ \t]*", self.text[line:position])
         return match.group() if match else ""
 
-    def indent_within(self, node: Node) -> str:
-        return self._find_child_indent(node) or self.indent_at(node.start) + self.unit
-
     def written(self, value: Any, indent: str) -> str:
         """Return the value as text with this indentation."""
         if self.is_one_line:
@@ -256,7 +253,7 @@ class _Style(NamedTuple):
         text = json.dumps(value, ensure_ascii=False, indent=self.unit)
         return text.replace("\n", _detect_newline(self.text) + indent)
 
-    def _find_child_indent(self, node: Node) -> str:
+    def find_child_indent(self, node: Node) -> str:
         """Return the indentation of the first child if it begins a line, else ""."""
         if not node.children:
             return ""
@@ -283,7 +280,8 @@ def _add(text: str, root: Node, holder_path: Path, key: str | None, value: Any) 
         gap = " " if holder.children else ""
         entry = json.dumps(value, ensure_ascii=False)
     else:
-        newline, indent = _detect_newline(text), style.indent_within(holder)
+        newline = _detect_newline(text)
+        indent = style.find_child_indent(holder) or style.indent_at(holder.start) + style.unit
         gap = newline + indent
         entry = style.written(value, indent)
         if not holder.children and "\n" not in text[end:closing]:

@@ -132,9 +132,8 @@ def _write_step(step: FileCopy | FileEdit, client: str, record: Manifest, takes:
         if files.read(step.path) == current:  # a running client may have written its own file meanwhile
             files.write(step.path, planned, mode=step.mode if isinstance(step, FileCopy) else None)
             return FileResult(step.path, "written")
-    raise InvalidInput(
-        f"{step.path} was changed by another program again and again.", "Close the client that writes it and retry."
-    )
+    hint = "Close the client that writes it and retry."
+    raise InvalidInput(f"{step.path} was changed by another program again and again.", hint)
 
 
 def _is_as_open(step: FileCopy | FileEdit) -> bool:

@@ -29,19 +29,13 @@ def hooks_in(folder: Path, events: Mapping[str, tuple[str, int]], argument: str 
 
 def copies(folder: Path, home: Path) -> tuple[FileCopy, ...]:
     """Return the shims with the path of our home written into them."""
+    line = b"home=" + os.fsencode(quote(str(home))) + b"\n"
+    contents = {name: (launcher.SHIMS / name).read_bytes().replace(_ASKS, line) for name in launcher.NAMES}
     return tuple(
-        FileCopy(path=folder / name, content=shim_with_home(name, home), mode=0o755, is_ours=is_ours)
-        for name in launcher.NAMES
+        FileCopy(path=folder / name, content=content, mode=0o755, is_ours=is_ours) for name, content in contents.items()
     )
 
 
 def is_ours(path: Path, content: bytes) -> bool:
     """Return whether this is one of our shims, of any home and version."""
     return path.name in launcher.NAMES and b'"$home/hook"' in content
-
-
-def shim_with_home(name: str, home: Path) -> bytes:
-    """Return a shim with the path of our home in place of the variables."""
-    content = (launcher.SHIMS / name).read_bytes()
-    assert _ASKS in content
-    return content.replace(_ASKS, b"home=" + os.fsencode(quote(str(home))) + b"\n")

@@ -57,7 +57,7 @@ class TrialSession:
     """A simulated session of a client."""
 
     def __init__(self, client: str, commands: Mapping[str, str], settings: Settings, folder: Path) -> None:
-        self._client, self._commands, self._settings = client, commands, settings
+        self._client, self.commands, self._settings = client, commands, settings
         self._folder = folder
         self.session = f"{_SESSION}{secrets.token_hex(8)}"
         self._name = f"{run_log.PROOF}{secrets.token_hex(4)}"
@@ -67,9 +67,6 @@ class TrialSession:
             f"We never deploy the {self.place} service on Fridays, only on Mondays. "
             f"Write the connection to the database of the {self.place} service."
         )
-
-    def has_hook(self, names: tuple[str, ...]) -> bool:
-        return any(name in self._commands for name in names)
 
     def rung(self) -> str:
         """Describe from the log which rung handled the last hook run, and why."""
@@ -83,7 +80,7 @@ class TrialSession:
 
     def run(self, names: tuple[str, ...], **fields: str) -> tuple[str, float]:
         """Run the hook of an event; return its output and the milliseconds that it took, 0 if there is no such hook."""
-        event = next((name for name in names if name in self._commands), "")
+        event = next((name for name in names if name in self.commands), "")
         if not event:
             return "", 0.0
         if self._client == "cursor":
@@ -96,7 +93,7 @@ class TrialSession:
         unset = (part for name in _UNSET for part in ("-u", name))
         began = time.monotonic()
         result = subprocess.run(  # noqa: S603
-            ["env", *unset, *variables, "sh", "-c", self._commands[event]],  # noqa: S607
+            ["env", *unset, *variables, "sh", "-c", self.commands[event]],  # noqa: S607
             input=json.dumps({**common, "hook_event_name": event, **fields}).encode(),
             cwd=self._folder,
             capture_output=True,
@@ -166,7 +163,7 @@ def _check_capture(client: str, trial: TrialSession, service: Client) -> Check:
     item = _wait_for_item(trial, service)
     if item is None:
         return Check(name, "wrong", "The turn was not captured.", "See hooks.log and service.log in the home.")
-    if not trial.has_hook(_STOPS):
+    if not trial.commands.keys() & set(_STOPS):
         says = "No hook is installed for the end of a turn."
         return Check(name, "wrong", says, f"`cofio install {client}` installs it.")
     if item.state == "stored":

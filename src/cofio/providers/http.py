@@ -165,9 +165,7 @@ class Provider:
             was_sent = isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError | httpx2.DecodingError)
             message = f"{self.name} could not be reached at {self.url}: {error}."
             raise _TransientError((NoReply if was_sent else Unavailable)(message, self._hint)) from error
-        return self._parse_json(body)
 
-    def _parse_json(self, body: bytes) -> Any:
         try:
             return json.loads(body)
         except (ValueError, RecursionError) as error:

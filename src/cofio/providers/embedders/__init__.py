@@ -32,10 +32,8 @@ def make(
             if model:
                 raise Misconfigured(f"The local embedder has no model {model!r}.", CHOICES)
             if dimension not in (None, DIMENSION):
-                raise Misconfigured(
-                    f"The local embedding model has {DIMENSION} dimensions only.",
-                    "Do not set COFIO_EMBEDDER_DIMENSION.",
-                )
+                message = f"The local embedding model has {DIMENSION} dimensions only."
+                raise Misconfigured(message, "Do not set COFIO_EMBEDDER_DIMENSION.")
             return LocalEmbedder(home, download=download, url=url, recent=recent)
         case "openai":
             from cofio.providers.embedders.remote import OPENAI, OpenAIEmbedder

@@ -22,6 +22,7 @@ LONGEST_CACHED = 64  # characters; bounds the memory of the cache
 
 _SPECIAL = lazy_re.compile(r"(\[(?:PAD|UNK|CLS|SEP|MASK)\])")
 _CONTROLS = {code: None for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
+_INVISIBLE = ("Cc", "Cf", "Co", "Cs")  # categories of control characters
 _IDEOGRAPHS = lazy_re.compile(
     "([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f])"
@@ -101,15 +102,11 @@ def normalised(text: str) -> str:
     """Return the text in lower case, without accents and control characters, with spaces around each ideograph."""
     if text.isascii():
         return text.translate(_CONTROLS).lower()
-    visible = "".join(char for char in text if char in "\t\n\r" or not _is_control(char))
-    bare = unicodedata.normalize("NFD", _IDEOGRAPHS.sub(r" \1 ", visible))
+    visible = "".join(char for char in text if char in "\t\n\r" or unicodedata.category(char) not in _INVISIBLE)
+    bare = unicodedata.normalize("NFD", _IDEOGRAPHS.sub(r" \1 ", visible.replace("\ufffd", "")))
     marked = "".join(char for char in bare if unicodedata.category(char) != "Mn")
     # Python lowers a final Σ to ς; the reference lowers each character separately.
     return marked.replace("Σ", "σ").lower()
-
-
-def _is_control(char: str) -> bool:
-    return char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs")
 
 
 def _words(chunk: str) -> Iterator[str]:

@@ -31,6 +31,7 @@ _CONTEXT_SIZE = lazy_re.compile(r"context (?:length|size)\D{0,16}(\d+)", re.IGNO
 _FILTERED = lazy_re.compile(r"content_policy_violation|content_filter|ResponsibleAIPolicy", re.IGNORECASE)
 _NO_MODEL = lazy_re.compile(r"model_not_found|invalid model id", re.IGNORECASE)
 _MAY_PASS = (408, 409, 425)
+_OMITTED = "%s does not accept the parameter %s with %s; it is omitted from now on"
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +100,9 @@ class RemoteLLM(ABC):
                 hint = f"{error.hint} Raise EXTRACT_TIMEOUT if this happens often."
                 raise TimedOut(error.message, hint) from error
             else:
-                self._remember(without)
+                for name in sorted(without - self._without):
+                    _log.warning(_OMITTED, self._provider.name, name, self.model)
+                self._without |= without
                 return self._parse_reply(reply)
 
     def health_check(self) -> Health:
@@ -177,12 +180,6 @@ class RemoteLLM(ABC):
             return ""
         listed = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
         return str(self._build_no_model(f"it has {listed or 'none'}."))
-
-    def _remember(self, without: frozenset[str]) -> None:
-        says = "%s does not accept the parameter %s with %s; it is omitted from now on"
-        for name in sorted(without - self._without):
-            _log.warning(says, self._provider.name, name, self.model)
-        self._without |= without
 
 
 def check_model(model: str, *, is_argument: bool = False) -> str:
