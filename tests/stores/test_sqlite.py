@@ -29,11 +29,11 @@ def open_store(path: Path) -> SqliteStore:
 
 
 def describe_schema(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
-    """Return the schema objects without comments and white space, because SQLite places added columns differently."""
+    """Return the schema objects without comments, white space and quotes, because ALTER TABLE writes these differently."""
     rows = connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY 1, 2"
     )
-    return [tuple(re.sub(r"--.*|\s", "", str(value)) for value in row) for row in rows]
+    return [tuple(re.sub(r'--.*|\s|"', "", str(value)) for value in row) for row in rows]
 
 
 def test_schema_equals_the_migrated_schema(tmp_path: Path) -> None:

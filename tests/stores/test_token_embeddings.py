@@ -40,4 +40,4 @@ class TestPostgresStore(TokenEmbeddingsContract):
             with suppress(StoreBusy):
                 store.token_embeddings.put([(before, b"words of red")], "one")
         assert store.token_embeddings.get([before.id], "one") == {}
-        assert [memory.text for memory in store.token_embeddings.unread(9)] == ["blue"]
+        assert [memory.text for memory in store.token_embeddings.pending(9)] == ["blue"]

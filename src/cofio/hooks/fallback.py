@@ -46,14 +46,17 @@ SIGNS = (
     "build.gradle.kts", "CMakeLists.txt", "Makefile", "Gemfile", "composer.json", "setup.py", "justfile",
 )  # fmt: skip
 _VISIBLE = "m.archived_at IS NULL AND (m.project IN (:project, '') OR m.visibility = 'global')"
-_GIVEN = "EXISTS (SELECT 1 FROM given g WHERE g.memory_id = m.id AND g.client = :client AND g.session = :session)"
+_INJECTED = (
+    "EXISTS (SELECT 1 FROM injected_memories i"
+    " WHERE i.memory_id = m.id AND i.client = :client AND i.session = :session)"
+)
 _OWN = "(:session <> '' AND m.session = :session AND (m.source = :client OR m.source LIKE :client || '/%'))"
 _LINE = "m.id, m.text, m.speaker, m.source, m.created_at, m.kind, m.pinned"
 
 _HAS_ANCHORS = "SELECT count(*) FROM pragma_table_info('memories') WHERE name = 'anchors'"
 _MATCHING = f"""
 SELECT {_LINE}, m.project, {{anchors}} FROM words w CROSS JOIN memories m ON m.id = w.rowid
-WHERE words MATCH :words AND {_VISIBLE} AND NOT {_GIVEN} AND NOT {_OWN}
+WHERE words MATCH :words AND {_VISIBLE} AND NOT {_INJECTED} AND NOT {_OWN}
 ORDER BY bm25(words), m.id DESC LIMIT :depth
 """
 _HOLDING = "SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
@@ -77,7 +80,7 @@ _START_IDS = " UNION ".join(
     )
 )
 _KEPT = f"""
-SELECT {_LINE}, m.category, m.project, m.visibility, m.occurrences, {{anchors}}, {_GIVEN} OR {_OWN}
+SELECT {_LINE}, m.category, m.project, m.visibility, m.occurrences, {{anchors}}, {_INJECTED} OR {_OWN}
 FROM memories m WHERE m.id IN ({_START_IDS})
 """
 

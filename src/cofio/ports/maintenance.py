@@ -25,7 +25,7 @@ class Runs(Protocol):
         """Record a heartbeat of the run. Return False if it was given up for dead and may be claimed by another."""
 
     def finish(
-        self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
+        self, run_id: int, outcome: str, details: Mapping[str, Any], changeset: int | None = None
     ) -> MaintenanceRun:
         """End the run. Raise Conflict if it has ended already or was given up for dead."""
 

@@ -148,45 +148,45 @@ class MemoryVectors(Protocol):
 class TokenEmbeddings(Protocol):
     """Token embeddings of memories, for re-ranking. Derived; not journalled.
 
-    A memory becomes unread as soon as its text, speaker or context changes.
+    They become pending again as soon as the text, speaker or context of their memory changes.
     """
 
     def set_signature(self, signature: str) -> None:
-        """Bind the readings to a model. If the signature differs from the stored one, delete all readings."""
+        """Bind the store to a re-ranking model. If it differs from the stored one, delete all token embeddings."""
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
-        """Return this model's readings of these memories; none if another model has signed.
+        """Return this model's token embeddings of these memories; none if the store is bound to another model.
 
-        Unread memories are skipped.
+        Memories without token embeddings are skipped.
         """
 
-    def unread(self, limit: int) -> list[Memory]:
-        """Return memories without a reading, newest first."""
+    def pending(self, limit: int) -> list[Memory]:
+        """Return memories without token embeddings, newest first."""
 
-    def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
-        """Store the readings of these memories, except of those that have changed meanwhile.
+    def put(self, embeddings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
+        """Store the token embeddings of these memories, except of those that have changed meanwhile.
 
-        Return False, and store nothing, if another model has signed meanwhile.
+        Return False, and store nothing, if the store was bound to another model meanwhile.
         """
 
     def counts(self) -> tuple[int, int]:
-        """Return the number of memories with a reading and without one."""
+        """Return the number of memories with token embeddings and without them."""
 
 
 class RecallLog(Protocol):
-    """Log of the memories returned to callers and given to sessions. Derived; not journalled."""
+    """Log of the memories returned to callers and injected into sessions. Derived; not journalled."""
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         """Log these retrievals and update the memories' retrieval counts."""
 
     def injected(self, client: str, session: str) -> dict[int, str]:
-        """Return the memories that were given to this session, each with the digest of its text at that time."""
+        """Return the memories injected into this session, each with the digest of its text at that time."""
 
     def mark_injected(self, client: str, session: str, injected: Mapping[int, str]) -> None:
-        """Record that the session was given these memories; memories that no longer exist are skipped."""
+        """Record memories as injected into the session; memories that no longer exist are skipped."""
 
     def clear_injected(self, client: str, session: str) -> None:
-        """Delete the record of memories given to the session: they are no longer in the agent's context."""
+        """Delete the record of memories injected into the session: they are no longer in the agent's context."""
 
     def forget_injected_before(self, before: str) -> int:
         """Delete such records of any session from before this time; return how many memories."""

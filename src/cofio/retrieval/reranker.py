@@ -53,7 +53,7 @@ class Reranker:
         """Compute missing token embeddings of all or `most` memories; return their number, 0 if re-ranking is off."""
         total = 0
         while (model := self._bind()) and (most is None or total < most):
-            memories = self._token_embeddings.unread(_BATCH if most is None else min(_BATCH, most - total))
+            memories = self._token_embeddings.pending(_BATCH if most is None else min(_BATCH, most - total))
             if not memories:
                 break
             tokens = self._encode_memories(memories)

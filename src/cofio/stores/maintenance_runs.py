@@ -23,7 +23,7 @@ from cofio.stores.row_mapping import as_json, is_storable_int
 
 SILENCE = 600.0  # seconds without a heartbeat after which a run counts as dead
 DEATHS = 3  # of one slot, after which it is skipped
-_COLUMNS = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome", "told", "changeset_id")
+_COLUMNS = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome", "details", "changeset_id")
 #: The columns for a SELECT.
 RUNS = ", ".join(_COLUMNS)
 
@@ -44,14 +44,14 @@ class SqlRuns(SqlAdapter):
         return self._write("run_is_alive", {"id": run_id, "at": self._clock()}) > 0
 
     def finish(
-        self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None
+        self, run_id: int, outcome: str, details: Mapping[str, Any], changeset: int | None = None
     ) -> MaintenanceRun:
         ends = [name for name in get_args(Outcome) if name not in ("running", "died")]
         if outcome not in ends:
             raise InvalidInput(f"A run cannot end as {outcome!r}.", f"Give one of: {', '.join(ends)}.")
         if not is_storable_int(run_id):
             refuse(run_id, None)
-        values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
+        values = {"id": run_id, "outcome": outcome, "details": as_json(dict(details)), "changeset": changeset}
         with self._database.writing() as queries:
             ended = queries.count("finish_run", {**values, "at": self._clock()})
             row = queries.one("get_run", {"id": run_id}, columns=RUNS)
@@ -82,4 +82,4 @@ def refuse(run_id: int, run: MaintenanceRun | None) -> NoReturn:
 def to_run(row: Sequence[Any]) -> MaintenanceRun:
     """Return the run of a row selected with RUNS."""
     fields = dict(zip(_COLUMNS, row, strict=True))
-    return MaintenanceRun(details=json.loads(fields.pop("told")), changeset=fields.pop("changeset_id"), **fields)
+    return MaintenanceRun(details=json.loads(fields.pop("details")), changeset=fields.pop("changeset_id"), **fields)

@@ -108,7 +108,7 @@ class SqlRowStorage:
             "vector": entry.vector,
             "occurrence": as_json(astuple(entry.occurrence)) if entry.occurrence else None,
             "erased": int(entry.erased),
-            "beside": as_json([*counters[:2], list(map(astuple, counters.sightings))]) if counters else None,
+            "counters": as_json([*counters[:2], list(map(astuple, counters.sightings))]) if counters else None,
         }
         return int(self._queries.value("record", values))
 

@@ -279,32 +279,34 @@ class SqlTokenEmbeddings(SqlAdapter):
 
     def set_signature(self, signature: str) -> None:
         with self._reading() as queries:
-            if queries.value("reader") == signature:
+            if queries.value("reranker") == signature:
                 return
         with self._database.writing(alone=True) as queries:
-            if queries.value("reader") == signature:
+            if queries.value("reranker") == signature:
                 return  # another process was faster, and may have stored some already
-            queries.run("drop_readings")
-            queries.run("unread_all")
-            queries.run("set_meta", {"name": "reader", "value": signature})
+            queries.run("drop_token_embeddings")
+            queries.run("enqueue_token_embeddings")
+            queries.run("set_meta", {"name": "reranker", "value": signature})
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
-        return dict(self._read_ids("readings", ids, {"by": by}))
+        return dict(self._read_ids("token_embeddings", ids, {"by": by}))
 
-    def unread(self, limit: int) -> list[Memory]:
-        return list(map(to_memory, self._read("unread", {"limit": limit}, columns=LISTED)))
+    def pending(self, limit: int) -> list[Memory]:
+        return list(map(to_memory, self._read("pending_token_embeddings", {"limit": limit}, columns=LISTED)))
 
-    def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
-        # Alone: otherwise a memory that is being changed would be marked as read, with the reading of its old text.
+    def put(self, embeddings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
+        # Alone: otherwise a memory that is being changed would get the token embeddings of its old text.
         with self._database.writing(BRIEFLY, alone=True) as queries:  # deferrable: writers of facts go first
-            if queries.value("reader") != by:
+            if queries.value("reranker") != by:
                 return False
-            names = ("id", "text", "speaker", "context")  # as they were read: the memory may have changed since
-            rows = [{**{name: getattr(memory, name) for name in names}, "words": words} for memory, words in readings]
-            queries.many("put_reading", rows)
-            queries.many("mark_read", [{"id": memory.id} for memory, _ in readings])
+            names = ("id", "text", "speaker", "context")  # as they were embedded: the memory may have changed since
+            rows = [
+                {"vectors": vectors, **{name: getattr(memory, name) for name in names}} for memory, vectors in embeddings
+            ]
+            queries.many("put_token_embeddings", rows)
+            queries.many("dequeue_token_embeddings", [{"id": memory.id} for memory, _ in embeddings])
             return True
 
     def counts(self) -> tuple[int, int]:
-        read, unread = self._read("count_readings")[0]
-        return read, unread
+        embedded, pending = self._read("count_token_embeddings")[0]
+        return embedded, pending

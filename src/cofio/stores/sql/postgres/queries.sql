@@ -265,19 +265,19 @@ WHERE s.tenant = %(tenant)s AND (
 ORDER BY s.id DESC LIMIT %(limit)s;
 
 -- name: record
-INSERT INTO changes (tenant, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside)
+INSERT INTO changes (tenant, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, counters)
 VALUES (
     %(tenant)s, %(changeset)s, %(memory_id)s, %(action)s, %(reason)s, %(before)s, %(vector)s, %(occurrence)s, %(erased)s,
-    %(beside)s
+    %(counters)s
 )
 RETURNING id;
 
 -- name: recorded
-SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, counters FROM changes
 WHERE tenant = %(tenant)s AND id = %(id)s;
 
 -- name: next_recorded
-SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, counters FROM changes
 WHERE tenant = %(tenant)s AND memory_id = %(memory_id)s AND id > %(id)s ORDER BY id LIMIT 1;
 
 -- name: next_befores
@@ -350,7 +350,7 @@ ORDER BY 3 DESC, 2, 1 LIMIT %(limit)s;
 SELECT max(changeset_id) FROM changes WHERE tenant = %(tenant)s AND memory_id = %(id)s;
 
 -- name: erase_changes
-UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, beside = NULL, reason = '', erased = 1
+UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, counters = NULL, reason = '', erased = 1
 WHERE tenant = %(tenant)s AND memory_id = %(id)s;
 
 -- name: erase_retrievals
@@ -380,18 +380,18 @@ SELECT tenant, 'tracked_since', at FROM (
 ON CONFLICT (tenant, name) DO UPDATE SET value = excluded.value WHERE excluded.value < meta.value;
 
 -- name: injected
-SELECT memory_id, digest FROM given WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s;
+SELECT memory_id, digest FROM injected_memories WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s;
 
 -- name: mark_injected
-INSERT INTO given (tenant, client, session, memory_id, digest, at)
+INSERT INTO injected_memories (tenant, client, session, memory_id, digest, at)
 SELECT tenant, %(client)s, %(session)s, id, %(digest)s, %(at)s FROM memories WHERE tenant = %(tenant)s AND id = %(id)s
 ON CONFLICT (tenant, client, session, memory_id) DO UPDATE SET digest = excluded.digest, at = excluded.at;
 
 -- name: clear_injected
-DELETE FROM given WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s;
+DELETE FROM injected_memories WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s;
 
 -- name: forget_injected_before
-DELETE FROM given WHERE tenant = %(tenant)s AND at < %(before)s;
+DELETE FROM injected_memories WHERE tenant = %(tenant)s AND at < %(before)s;
 
 -- name: stats
 SELECT
@@ -408,8 +408,8 @@ GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 50;
 
 -- name: bytes
 SELECT sum(pg_total_relation_size(each::regclass))::bigint FROM unnest(ARRAY[ -- of all tenants: they share the pages
-    'meta', 'memories', 'vectors', 'changesets', 'changes', 'occurrences', 'retrievals', 'given', 'inbox', 'runs', 'keys',
-    'deeds', 'episodes', 'passages', 'passage_vectors'
+    'meta', 'memories', 'vectors', 'changesets', 'changes', 'occurrences', 'retrievals', 'injected_memories', 'inbox',
+    'runs', 'keys', 'audit_log', 'episodes', 'passages', 'passage_vectors'
 ]) each;
 
 -- ── the inbox, runs, uses, carrying, keys ────────────────────────────────────────────────────────────────────────────
@@ -672,7 +672,7 @@ RETURNING {columns};
 UPDATE runs SET alive_at = %(at)s WHERE tenant = %(tenant)s AND id = %(id)s AND outcome = 'running';
 
 -- name: finish_run
-UPDATE runs SET outcome = %(outcome)s, told = %(told)s, changeset_id = %(changeset)s, finished_at = %(at)s
+UPDATE runs SET outcome = %(outcome)s, details = %(details)s, changeset_id = %(changeset)s, finished_at = %(at)s
 WHERE tenant = %(tenant)s AND id = %(id)s AND outcome = 'running';
 
 -- name: get_run
@@ -817,18 +817,18 @@ UPDATE keys SET last_used_at = %(at)s
 WHERE tenant = %(tenant)s AND id = %(id)s AND (last_used_at IS NULL OR last_used_at < %(at)s);
 
 -- name: log_entry
-INSERT INTO deeds (tenant, at, act, outcome, key_id, name, what, address)
+INSERT INTO audit_log (tenant, at, act, outcome, key_id, name, what, address)
 VALUES (%(tenant)s, %(at)s, %(act)s, %(outcome)s, %(key)s, %(name)s, %(what)s, %(address)s);
 
 -- name: newest_entries
-SELECT {columns} FROM deeds WHERE tenant = %(tenant)s AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
+SELECT {columns} FROM audit_log WHERE tenant = %(tenant)s AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
 
 -- name: newest_entries_of
-SELECT {columns} FROM deeds WHERE tenant = %(tenant)s AND key_id = %(key)s AND id < %(after)s
+SELECT {columns} FROM audit_log WHERE tenant = %(tenant)s AND key_id = %(key)s AND id < %(after)s
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- name: forget_entries
-DELETE FROM deeds WHERE tenant = %(tenant)s AND at < %(before)s;
+DELETE FROM audit_log WHERE tenant = %(tenant)s AND at < %(before)s;
 
 -- ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -954,8 +954,8 @@ SELECT split_part(source, '/', 1), count(*), max(created_at) FROM memories
 WHERE tenant = %(tenant)s AND archived_at IS NULL AND source <> '' GROUP BY 1;
 
 -- name: askers
-SELECT caller, sum(given)::bigint, max(at) FROM (
-    SELECT caller, count(*) AS given, max(at) AS at FROM retrievals WHERE tenant = %(tenant)s GROUP BY caller
+SELECT caller, sum(returned)::bigint, max(at) FROM (
+    SELECT caller, count(*) AS returned, max(at) AS at FROM retrievals WHERE tenant = %(tenant)s GROUP BY caller
     UNION ALL -- also callers without results
     SELECT caller, 0, max(at) FROM injections WHERE tenant = %(tenant)s GROUP BY caller
 ) asked
@@ -980,38 +980,39 @@ WHERE m.tenant = %(tenant)s AND {where} ORDER BY m.id DESC LIMIT %(most)s;
 SELECT count(*) FROM memories m JOIN vectors v ON v.tenant = m.tenant AND v.memory_id = m.id
 WHERE m.tenant = %(tenant)s AND {where};
 
--- name: readings
-SELECT memory_id, words FROM readings WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s)
-AND EXISTS (SELECT 1 FROM meta WHERE tenant = %(tenant)s AND name = 'reader' AND value = %(by)s);
+-- name: token_embeddings
+SELECT memory_id, vectors FROM token_embeddings WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s)
+AND EXISTS (SELECT 1 FROM meta WHERE tenant = %(tenant)s AND name = 'reranker' AND value = %(by)s);
 
--- name: unread
+-- name: pending_token_embeddings
 SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND id IN (
-    SELECT memory_id FROM unread WHERE tenant = %(tenant)s ORDER BY memory_id DESC LIMIT %(limit)s
+    SELECT memory_id FROM pending_token_embeddings WHERE tenant = %(tenant)s ORDER BY memory_id DESC LIMIT %(limit)s
 ) ORDER BY id DESC;
 
--- name: put_reading
-INSERT INTO readings (tenant, memory_id, words)
-SELECT tenant, id, %(words)b FROM memories
+-- name: put_token_embeddings
+INSERT INTO token_embeddings (tenant, memory_id, vectors)
+SELECT tenant, id, %(vectors)b FROM memories
 WHERE tenant = %(tenant)s AND id = %(id)s AND text = %(text)s AND speaker = %(speaker)s AND context = %(context)s
-ON CONFLICT (tenant, memory_id) DO UPDATE SET words = excluded.words;
+ON CONFLICT (tenant, memory_id) DO UPDATE SET vectors = excluded.vectors;
 
--- name: mark_read
-DELETE FROM unread WHERE tenant = %(tenant)s AND memory_id = %(id)s
-AND EXISTS (SELECT 1 FROM readings r WHERE r.tenant = %(tenant)s AND r.memory_id = %(id)s);
+-- name: dequeue_token_embeddings
+DELETE FROM pending_token_embeddings WHERE tenant = %(tenant)s AND memory_id = %(id)s
+AND EXISTS (SELECT 1 FROM token_embeddings t WHERE t.tenant = %(tenant)s AND t.memory_id = %(id)s);
 
--- name: reader
-SELECT coalesce((SELECT value FROM meta WHERE tenant = %(tenant)s AND name = 'reader'), '');
+-- name: reranker
+SELECT coalesce((SELECT value FROM meta WHERE tenant = %(tenant)s AND name = 'reranker'), '');
 
--- name: drop_readings
-DELETE FROM readings WHERE tenant = %(tenant)s;
+-- name: drop_token_embeddings
+DELETE FROM token_embeddings WHERE tenant = %(tenant)s;
 
--- name: unread_all
-INSERT INTO unread (tenant, memory_id) SELECT tenant, id FROM memories WHERE tenant = %(tenant)s ON CONFLICT DO NOTHING;
+-- name: enqueue_token_embeddings
+INSERT INTO pending_token_embeddings (tenant, memory_id)
+SELECT tenant, id FROM memories WHERE tenant = %(tenant)s ON CONFLICT DO NOTHING;
 
--- name: count_readings
+-- name: count_token_embeddings
 SELECT
-    (SELECT count(*) FROM readings WHERE tenant = %(tenant)s),
-    (SELECT count(*) FROM unread WHERE tenant = %(tenant)s);
+    (SELECT count(*) FROM token_embeddings WHERE tenant = %(tenant)s),
+    (SELECT count(*) FROM pending_token_embeddings WHERE tenant = %(tenant)s);
 
 -- ── episodes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -1259,7 +1260,8 @@ WHERE i.tenant = %(tenant)s AND i.session = %(session)s AND i.session <> '' AND 
 ORDER BY i.id DESC;
 
 -- name: session_given
-SELECT memory_id FROM given WHERE tenant = %(tenant)s AND session = %(session)s AND client = ANY (%(clients)s) ORDER BY at, memory_id;
+SELECT memory_id FROM injected_memories
+WHERE tenant = %(tenant)s AND session = %(session)s AND client = ANY (%(clients)s) ORDER BY at, memory_id;
 
 -- name: waiting_captures
 SELECT i.id, i.payload FROM unindexed u JOIN inbox i ON i.id = u.capture_id AND i.tenant = u.tenant

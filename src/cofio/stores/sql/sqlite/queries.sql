@@ -6,7 +6,7 @@ INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDA
 
 -- name: state
 SELECT
-    coalesce((SELECT max(id) FROM changesets), 0), coalesce((SELECT max(id) FROM embedded), 0),
+    coalesce((SELECT max(id) FROM changesets), 0), coalesce((SELECT max(id) FROM vector_changes), 0),
     coalesce((SELECT value FROM meta WHERE name = 'generation'), '0'),
     coalesce((SELECT value FROM meta WHERE name = 'signature'), '');
 
@@ -81,7 +81,7 @@ SELECT EXISTS (SELECT 1 FROM vectors) OR EXISTS (SELECT 1 FROM passage_vectors);
 INSERT INTO vectors (memory_id, vector) SELECT id, :vector FROM memories WHERE id = :id ON CONFLICT (memory_id) DO NOTHING;
 
 -- name: note_embedded
-INSERT INTO embedded (memory_id) VALUES (:id);
+INSERT INTO vector_changes (memory_id) VALUES (:id);
 
 -- name: drop_vector
 DELETE FROM vectors WHERE memory_id = :id;
@@ -102,7 +102,7 @@ SELECT v.memory_id, v.vector, m.archived_at IS NULL FROM vectors v JOIN memories
 SELECT c.memory_id, v.vector, m.archived_at IS NULL
 FROM (
     SELECT +memory_id AS memory_id FROM changes WHERE changeset_id > ? -- the + makes SQLite use the index by changeset
-    UNION SELECT memory_id FROM embedded WHERE id > ?
+    UNION SELECT memory_id FROM vector_changes WHERE id > ?
 ) c
 LEFT JOIN memories m ON m.id = c.memory_id
 LEFT JOIN vectors v ON v.memory_id = c.memory_id;
@@ -152,14 +152,14 @@ WHERE s.id IN (SELECT c.changeset_id FROM changes c WHERE c.memory_id IN (SELECT
 ORDER BY s.id DESC LIMIT :limit;
 
 -- name: record
-INSERT INTO changes (changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside)
-VALUES (:changeset, :memory_id, :action, :reason, :before, :vector, :occurrence, :erased, :beside) RETURNING id;
+INSERT INTO changes (changeset_id, memory_id, action, reason, before, vector, occurrence, erased, counters)
+VALUES (:changeset, :memory_id, :action, :reason, :before, :vector, :occurrence, :erased, :counters) RETURNING id;
 
 -- name: recorded
-SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes WHERE id = :id;
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, counters FROM changes WHERE id = :id;
 
 -- name: next_recorded
-SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, counters FROM changes
 WHERE memory_id = :memory_id AND id > :id ORDER BY id LIMIT 1;
 
 -- name: next_befores
@@ -216,7 +216,7 @@ GROUP BY agent, fingerprint HAVING count(*) >= :least
 ORDER BY 3 DESC, 2, 1 LIMIT :limit;
 
 -- name: erase_changes
-UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, beside = NULL, reason = '', erased = 1
+UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, counters = NULL, reason = '', erased = 1
 WHERE memory_id = :id;
 
 -- name: erase_retrievals
@@ -289,18 +289,18 @@ SELECT max(changeset_id) FROM changes WHERE memory_id = :id;
 DELETE FROM retrievals WHERE at < :before;
 
 -- name: injected
-SELECT memory_id, digest FROM given WHERE client = :client AND session = :session;
+SELECT memory_id, digest FROM injected_memories WHERE client = :client AND session = :session;
 
 -- name: mark_injected
-INSERT INTO given (client, session, memory_id, digest, at)
+INSERT INTO injected_memories (client, session, memory_id, digest, at)
 SELECT :client, :session, id, :digest, :at FROM memories WHERE id = :id
 ON CONFLICT (client, session, memory_id) DO UPDATE SET digest = excluded.digest, at = excluded.at;
 
 -- name: clear_injected
-DELETE FROM given WHERE client = :client AND session = :session;
+DELETE FROM injected_memories WHERE client = :client AND session = :session;
 
 -- name: forget_injected_before
-DELETE FROM given WHERE at < :before;
+DELETE FROM injected_memories WHERE at < :before;
 
 -- name: stats
 SELECT
@@ -480,7 +480,7 @@ RETURNING {columns};
 UPDATE runs SET alive_at = :at WHERE id = :id AND outcome = 'running';
 
 -- name: finish_run
-UPDATE runs SET outcome = :outcome, told = :told, changeset_id = :changeset, finished_at = :at
+UPDATE runs SET outcome = :outcome, details = :details, changeset_id = :changeset, finished_at = :at
 WHERE id = :id AND outcome = 'running';
 
 -- name: get_run
@@ -581,17 +581,17 @@ UPDATE keys SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL;
 UPDATE keys SET last_used_at = :at WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :at);
 
 -- name: log_entry
-INSERT INTO deeds (at, act, outcome, key_id, name, what, address)
+INSERT INTO audit_log (at, act, outcome, key_id, name, what, address)
 VALUES (:at, :act, :outcome, :key, :name, :what, :address);
 
 -- name: newest_entries
-SELECT {columns} FROM deeds WHERE id < :after ORDER BY id DESC LIMIT :limit;
+SELECT {columns} FROM audit_log WHERE id < :after ORDER BY id DESC LIMIT :limit;
 
 -- name: newest_entries_of
-SELECT {columns} FROM deeds WHERE key_id = :key AND id < :after ORDER BY id DESC LIMIT :limit;
+SELECT {columns} FROM audit_log WHERE key_id = :key AND id < :after ORDER BY id DESC LIMIT :limit;
 
 -- name: forget_entries
-DELETE FROM deeds WHERE at < :before;
+DELETE FROM audit_log WHERE at < :before;
 
 -- name: known_rows
 SELECT {columns} FROM {table} WHERE {where} ORDER BY {order} LIMIT :limit;
@@ -705,8 +705,8 @@ SELECT substr(source, 1, instr(source || '/', '/') - 1), count(*), max(created_a
 WHERE archived_at IS NULL AND source <> '' GROUP BY 1;
 
 -- name: askers
-SELECT caller, sum(given), max(at) FROM (
-    SELECT caller, count(*) AS given, max(at) AS at FROM retrievals GROUP BY caller
+SELECT caller, sum(returned), max(at) FROM (
+    SELECT caller, count(*) AS returned, max(at) AS at FROM retrievals GROUP BY caller
     UNION ALL SELECT caller, 0, max(at) FROM injections GROUP BY caller -- also callers without results
 )
 WHERE caller <> '' GROUP BY caller;
@@ -724,32 +724,34 @@ SELECT
 SELECT id, substr(text, 1, :characters), category, project, created_at FROM memories NOT INDEXED
 WHERE id IN (SELECT value FROM json_each(:ids)) AND {where} ORDER BY id DESC;
 
--- name: readings
-SELECT memory_id, words FROM readings WHERE memory_id IN (SELECT value FROM json_each(:ids))
-AND EXISTS (SELECT 1 FROM meta WHERE name = 'reader' AND value = :by);
+-- name: token_embeddings
+SELECT memory_id, vectors FROM token_embeddings WHERE memory_id IN (SELECT value FROM json_each(:ids))
+AND EXISTS (SELECT 1 FROM meta WHERE name = 'reranker' AND value = :by);
 
--- name: unread
-SELECT {columns} FROM memories WHERE id IN (SELECT memory_id FROM unread ORDER BY memory_id DESC LIMIT :limit) ORDER BY id DESC;
+-- name: pending_token_embeddings
+SELECT {columns} FROM memories
+WHERE id IN (SELECT memory_id FROM pending_token_embeddings ORDER BY memory_id DESC LIMIT :limit) ORDER BY id DESC;
 
--- name: put_reading
-INSERT INTO readings (memory_id, words)
-SELECT id, :words FROM memories WHERE id = :id AND text = :text AND speaker = :speaker AND context = :context
-ON CONFLICT (memory_id) DO UPDATE SET words = excluded.words;
+-- name: put_token_embeddings
+INSERT INTO token_embeddings (memory_id, vectors)
+SELECT id, :vectors FROM memories WHERE id = :id AND text = :text AND speaker = :speaker AND context = :context
+ON CONFLICT (memory_id) DO UPDATE SET vectors = excluded.vectors;
 
--- name: mark_read
-DELETE FROM unread WHERE memory_id = :id AND EXISTS (SELECT 1 FROM readings r WHERE r.memory_id = :id);
+-- name: dequeue_token_embeddings
+DELETE FROM pending_token_embeddings
+WHERE memory_id = :id AND EXISTS (SELECT 1 FROM token_embeddings t WHERE t.memory_id = :id);
 
--- name: reader
-SELECT coalesce((SELECT value FROM meta WHERE name = 'reader'), '');
+-- name: reranker
+SELECT coalesce((SELECT value FROM meta WHERE name = 'reranker'), '');
 
--- name: drop_readings
-DELETE FROM readings;
+-- name: drop_token_embeddings
+DELETE FROM token_embeddings;
 
--- name: unread_all
-INSERT OR IGNORE INTO unread (memory_id) SELECT id FROM memories;
+-- name: enqueue_token_embeddings
+INSERT OR IGNORE INTO pending_token_embeddings (memory_id) SELECT id FROM memories;
 
--- name: count_readings
-SELECT (SELECT count(*) FROM readings), (SELECT count(*) FROM unread);
+-- name: count_token_embeddings
+SELECT (SELECT count(*) FROM token_embeddings), (SELECT count(*) FROM pending_token_embeddings);
 
 -- name: capture_to_index
 SELECT payload FROM inbox WHERE id = :capture;
@@ -936,7 +938,8 @@ WHERE i.session = :session AND i.session <> '' AND i.client IN (SELECT value FRO
 ORDER BY i.id DESC;
 
 -- name: session_given
-SELECT memory_id FROM given WHERE session = :session AND client IN (SELECT value FROM json_each(:clients)) ORDER BY at, memory_id;
+SELECT memory_id FROM injected_memories
+WHERE session = :session AND client IN (SELECT value FROM json_each(:clients)) ORDER BY at, memory_id;
 
 -- name: waiting_captures
 SELECT i.id, i.payload FROM unindexed u CROSS JOIN inbox i ON i.id = u.capture_id

@@ -67,7 +67,7 @@ CREATE TABLE vectors (
 ) STRICT;
 
 -- Memories that got their vector later than their text: not a change of content, but other processes must see it.
-CREATE TABLE embedded (
+CREATE TABLE vector_changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     memory_id INTEGER NOT NULL
 ) STRICT;
@@ -124,7 +124,7 @@ CREATE TABLE changes (
     vector BLOB, -- the old vector, if the change replaced or removed it
     occurrence TEXT, -- JSON; the sighting recorded by this change
     erased INTEGER NOT NULL DEFAULT 0, -- the memory was purged: it cannot be restored
-    beside TEXT -- JSON: counts and sightings of a removed memory
+    counters TEXT -- JSON: counts and sightings of a removed memory
 ) STRICT;
 
 CREATE INDEX changes_by_changeset ON changes (changeset_id);
@@ -169,8 +169,8 @@ CREATE TABLE injections (
 CREATE INDEX injections_by_time ON injections (at, occasion, memories, tokens); -- sums without reading rows
 CREATE INDEX injections_by_caller ON injections (caller, at);
 
--- Memories given to the agent in a session, with a digest of their words, so that none is given twice.
-CREATE TABLE given (
+-- Memories injected into a session, with a digest of their words, so that none is injected twice.
+CREATE TABLE injected_memories (
     client TEXT NOT NULL,
     session TEXT NOT NULL,
     memory_id INTEGER NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
@@ -179,8 +179,8 @@ CREATE TABLE given (
     PRIMARY KEY (client, session, memory_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX given_by_memory ON given (memory_id);
-CREATE INDEX given_by_time ON given (at);
+CREATE INDEX injected_by_memory ON injected_memories (memory_id);
+CREATE INDEX injected_by_time ON injected_memories (at);
 
 -- Captures and their outcome. A row stays for ever, so that every capture is accounted for; its words do not. Long
 -- columns are last, so that reading the others does not read them.
@@ -221,7 +221,7 @@ CREATE TABLE runs (
     alive_at TEXT NOT NULL, -- heartbeat: a run without one has died
     finished_at TEXT,
     outcome TEXT NOT NULL DEFAULT 'running', -- running, done, failed, died, began
-    told TEXT NOT NULL DEFAULT '{}', -- JSON object: the result, or the reason of the failure
+    details TEXT NOT NULL DEFAULT '{}', -- JSON object: the result, or the reason of the failure
     changeset_id INTEGER REFERENCES changesets (id)
 ) STRICT;
 
@@ -249,7 +249,7 @@ CREATE TABLE keys (
 CREATE UNIQUE INDEX keys_by_name ON keys (name) WHERE revoked_at IS NULL;
 
 -- The audit log: operations on keys, and refused requests.
-CREATE TABLE deeds (
+CREATE TABLE audit_log (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
     act TEXT NOT NULL,
@@ -260,8 +260,8 @@ CREATE TABLE deeds (
     address TEXT NOT NULL
 ) STRICT;
 
-CREATE INDEX deeds_by_key ON deeds (key_id, id) WHERE key_id IS NOT NULL;
-CREATE INDEX deeds_by_time ON deeds (at);
+CREATE INDEX audit_log_by_key ON audit_log (key_id, id) WHERE key_id IS NOT NULL;
+CREATE INDEX audit_log_by_time ON audit_log (at);
 
 -- Structured domain knowledge. `x_folded` is x as it is compared, ignoring case and white space.
 CREATE TABLE patterns (
@@ -442,24 +442,24 @@ CREATE TABLE notes (
 
 -- Token embeddings of memories for re-ranking. Derived.
 
-CREATE TABLE readings (
+CREATE TABLE token_embeddings (
     memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
-    words BLOB NOT NULL
+    vectors BLOB NOT NULL
 ) STRICT;
 
--- Memories without a reading: new ones, and those changed since they were read.
-CREATE TABLE unread (
+-- Memories whose token embeddings are missing or outdated: new ones, and those changed since.
+CREATE TABLE pending_token_embeddings (
     memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE
 ) STRICT;
 
-CREATE TRIGGER unread_new AFTER INSERT ON memories BEGIN
-    INSERT INTO unread (memory_id) VALUES (new.id);
+CREATE TRIGGER token_embeddings_new AFTER INSERT ON memories BEGIN
+    INSERT INTO pending_token_embeddings (memory_id) VALUES (new.id);
 END;
 
-CREATE TRIGGER unread_changed AFTER UPDATE OF text, speaker, context ON memories
+CREATE TRIGGER token_embeddings_changed AFTER UPDATE OF text, speaker, context ON memories
 WHEN old.text <> new.text OR old.speaker <> new.speaker OR old.context <> new.context BEGIN
-    DELETE FROM readings WHERE memory_id = new.id;
-    INSERT OR IGNORE INTO unread (memory_id) VALUES (new.id);
+    DELETE FROM token_embeddings WHERE memory_id = new.id;
+    INSERT OR IGNORE INTO pending_token_embeddings (memory_id) VALUES (new.id);
 END;
 
 -- Captured turns, searchable in passages, also if no fact was extracted from them. Derived from the inbox, but kept
