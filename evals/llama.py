@@ -153,6 +153,10 @@ class Watched:
     def profile(self) -> Profile:
         return self._llm.profile
 
+    @property
+    def supports_audn(self) -> bool:
+        return self._llm.supports_audn
+
     def health_check(self) -> Health:
         return self._llm.health_check()
 

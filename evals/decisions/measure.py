@@ -179,10 +179,11 @@ class _VerbatimLLM:
         self.fact = ""
         self.provider_name = behind.provider_name if behind else "none"
         self.model = behind.model if behind else "none"
+        self.profile = behind.profile if behind else Profile(json_schema=True, reconciles=False, context=100_000)
 
     @property
-    def profile(self) -> Profile:
-        return self._behind.profile if self._behind else Profile(json_schema=True, reconciles=False, context=100_000)
+    def supports_audn(self) -> bool:
+        return self._behind is not None and self._behind.supports_audn
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         if self.fact:

@@ -107,6 +107,10 @@ class ScriptedLLM:
         self._script = tuple(replies)
         self._health = health
 
+    @property
+    def supports_audn(self) -> bool:
+        return self.profile.reconciles
+
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         self.calls.append((system, user, schema))
         number = len(self.calls)

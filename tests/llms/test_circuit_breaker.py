@@ -65,5 +65,5 @@ def test_rejected_key_opens_the_circuit_for_a_minute_and_is_unhealthy() -> None:
 def test_breaker_has_name_and_profile_of_its_model() -> None:
     llm = ScriptedLLM([], provider_name="ollama", model="gemma3:4b", reconciles=False)
     resting = CircuitBreaker(llm)
-    assert (resting.provider_name, resting.model, resting.profile.reconciles) == ("ollama", "gemma3:4b", False)
+    assert (resting.provider_name, resting.model, resting.supports_audn) == ("ollama", "gemma3:4b", False)
     assert resting.profile == llm.profile

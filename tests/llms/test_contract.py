@@ -96,6 +96,7 @@ def test_provider_and_model_names_are_set(model_with_reply: ModelWithReply) -> N
     llm = model_with_reply("x")
     assert llm.provider_name in ("anthropic", "openai", "ollama", *AGENTS, "scripted")
     assert llm.model
+    assert llm.supports_audn == llm.profile.reconciles
     assert llm.profile.json_schema
     assert llm.profile.context >= 16_384
     assert llm.health_check() == Health(True)
@@ -487,5 +488,5 @@ def test_call_beyond_the_script_raises_error_with_its_number() -> None:
 
 def test_scripted_model_profile_and_health_are_configurable() -> None:
     llm: Any = ScriptedLLM([], reconciles=False, provider_name="p", model="m", health=Health(False, "gone"))
-    assert (llm.profile.reconciles, llm.provider_name, llm.model) == (False, "p", "m")
+    assert (llm.supports_audn, llm.profile.reconciles, llm.provider_name, llm.model) == (False, False, "p", "m")
     assert llm.health_check() == Health(False, "gone")

@@ -63,7 +63,7 @@ def test_key_of_another_provider_is_not_used(tmp_path: Path) -> None:
 def test_ollama_needs_no_key(tmp_path: Path) -> None:
     llm = make_from_variables({"EXTRACT_PROVIDER": "ollama"}, tmp_path)
     assert isinstance(llm, OllamaLLM)
-    assert (llm.provider_name, llm.profile.reconciles, llm.base_url) == ("ollama", False, "http://127.0.0.1:11434")
+    assert (llm.provider_name, llm.supports_audn, llm.base_url) == ("ollama", False, "http://127.0.0.1:11434")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_provider_name_is_case_insensitive(provider: str, kind: type, address: s
     llm = make(provider, key=KEY)
     assert isinstance(llm, kind)
     assert llm.base_url == address  # type: ignore[attr-defined]
-    assert llm.profile.reconciles is decides  # type: ignore[attr-defined]
+    assert llm.supports_audn is decides  # type: ignore[attr-defined]
 
 
 # ── model and URL ─────────────────────────────────────────────────────────────────────────────────────────────────────

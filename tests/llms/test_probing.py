@@ -53,6 +53,7 @@ class ProbedModel:
 
     def probe(self, *, ask: bool = True) -> bool | None:
         self.llm.probe(ask=ask)
+        assert self.llm.supports_audn == self.llm.profile.reconciles
         return self.llm.profile.reconciles if self.llm.profile.reconciles_known else None
 
     def request_bodies(self) -> list[dict[str, Any]]:
@@ -68,7 +69,7 @@ def wire() -> Iterator[Wire]:
 
 def test_capable_model_may_decide_and_is_probed_once(wire: Wire, tmp_path: Path) -> None:
     probed = ProbedModel(wire, tmp_path)
-    assert not probed.llm.profile.reconciles
+    assert not probed.llm.supports_audn
     assert wire.seen == []  # construction sends nothing
     assert [probed.probe(), probed.probe()] == [True, True]
     [question] = probed.request_bodies()

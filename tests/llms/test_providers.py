@@ -333,7 +333,7 @@ def test_ollama_request_format(ollama: Wire, retry: RetryPolicy) -> None:
 
 
 def test_ollama_model_does_not_reconcile(ollama: Wire) -> None:
-    assert not OllamaLLM("gemma3:4b", url=ollama.url).profile.reconciles
+    assert not OllamaLLM("gemma3:4b", url=ollama.url).supports_audn
 
 
 def test_model_without_thinking_is_called_without_the_option(ollama: Wire, retry: RetryPolicy) -> None:

@@ -29,7 +29,7 @@ def open_store(path: Path) -> SqliteStore:
 
 
 def describe_schema(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
-    """Return the schema objects without comments, white space and quotes, because ALTER TABLE writes these differently."""
+    """Return the schema objects without comments, white space and quotes, which ALTER TABLE writes differently."""
     rows = connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY 1, 2"
     )

@@ -28,9 +28,8 @@ class LLMUsageService:
         """Return the configured extraction model, or why a requested one is unavailable."""
         if self.llm is None:
             return {"enabled": False, **({"problem": self.problem} if self.problem else {})}
-        profile = self.llm.profile
         model_info: dict[str, Any] = {"provider": self.llm.provider_name, "model": self.llm.model}
-        model_info |= {"audn": profile.reconciles, "audn_known": profile.reconciles_known}
+        model_info |= {"audn": self.llm.supports_audn, "audn_known": self.llm.profile.reconciles_known}
         if any(self.limits) and self.access.whole.llm_calls.spent().reaches(self.limits):
             model_info["spent_until"] = reset_after(self.clock())
         return {"enabled": True, **model_info}

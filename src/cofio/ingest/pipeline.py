@@ -201,7 +201,7 @@ class Learner:
     def _reconcile(self, jobs: Sequence[_LearningJob]) -> None:
         """Let the model decide about the facts it found: one call for all jobs, made before any lock is taken."""
         open_jobs = [job for job in jobs if job.batch and job.news and job.learned.method == "llm"]
-        if self.llm is None or not open_jobs or not self.llm.profile.reconciles:
+        if self.llm is None or not open_jobs or not self.llm.supports_audn:
             return
         usage, problem = self._decide_by_model(self.llm, [(job.batch, job.news) for job in open_jobs if job.batch])
         for job in open_jobs:

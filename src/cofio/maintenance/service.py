@@ -105,7 +105,7 @@ class MaintenanceService:
     @property
     def _llm(self) -> LLM | None:
         """Return the model if it may decide. An Ollama model is probed at its first use, which may come later."""
-        return self._any_llm if self._any_llm is not None and self._any_llm.profile.reconciles else None
+        return self._any_llm if self._any_llm is not None and self._any_llm.supports_audn else None
 
     # ── the chores ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -133,6 +133,10 @@ class LLM(Protocol):
     @property
     def profile(self) -> Profile: ...
 
+    @property
+    def supports_audn(self) -> bool:
+        """Return whether it may decide between add, update, delete and noop: `profile.reconciles`."""
+
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """Return the model's reply, constrained to the JSON schema where the provider supports it.
 

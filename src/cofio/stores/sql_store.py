@@ -301,7 +301,8 @@ class SqlTokenEmbeddings(SqlAdapter):
                 return False
             names = ("id", "text", "speaker", "context")  # as they were embedded: the memory may have changed since
             rows = [
-                {"vectors": vectors, **{name: getattr(memory, name) for name in names}} for memory, vectors in embeddings
+                {"vectors": vectors, **{name: getattr(memory, name) for name in names}}
+                for memory, vectors in embeddings
             ]
             queries.many("put_token_embeddings", rows)
             queries.many("dequeue_token_embeddings", [{"id": memory.id} for memory, _ in embeddings])

@@ -71,7 +71,7 @@ def decide_by_llm(
     `novel` settles a fact without a model; it is used for every fact without a valid model decision. Memories with a
     cosine up to `floor` are not similar.
     """
-    if not llm.profile.reconciles:
+    if not llm.supports_audn:
         return _order_outcomes(facts, vectors, {}, novel), TokenUsage(), ""
     early: dict[int, FactOutcome] = {}
     cases: list[_FactWithCandidates] = []

@@ -93,6 +93,10 @@ class AgentCLI(ABC):
     def profile(self) -> Profile:
         return Profile(json_schema=True, reconciles=True, context=self.context)
 
+    @property
+    def supports_audn(self) -> bool:
+        return self.profile.reconciles
+
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """Return the reply of one child process.
 

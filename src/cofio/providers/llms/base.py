@@ -79,6 +79,10 @@ class RemoteLLM(ABC):
         """Return the capabilities of the model, minus the optional parameters that its server has rejected."""
         return Profile(self.schema_param not in self._without, self.reconciles, self._context)
 
+    @property
+    def supports_audn(self) -> bool:
+        return self.profile.reconciles
+
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """Return the model's reply, with the schema enforced if the server supports that; the text may be ""."""
         request = self._build_request(replace_surrogates(system), replace_surrogates(user))

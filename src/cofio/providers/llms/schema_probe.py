@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class SchemaProbe(Wrapper):
-    """LLM whose `profile.reconciles` is the result of a probe of the wrapped model.
+    """LLM whose `supports_audn` is the result of a probe of the wrapped model.
 
     `digest` identifies the weights behind the model's name, `schema` is that of the reconcile question. Results are
     kept in `folder`, so that the same weights are not probed again after a restart; None keeps them in memory only.
@@ -61,6 +61,10 @@ class SchemaProbe(Wrapper):
     @property
     def profile(self) -> Profile:
         return self._llm.profile._replace(reconciles=bool(self._found), reconciles_known=self._found is not None)
+
+    @property
+    def supports_audn(self) -> bool:
+        return bool(self._found)
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         return self._llm.complete(system, user, schema=schema)

@@ -23,6 +23,10 @@ class Wrapper:
     def profile(self) -> Profile:
         return self._llm.profile
 
+    @property
+    def supports_audn(self) -> bool:
+        return self._llm.supports_audn
+
     def stop(self) -> None:
         """Stop the wrapped model if it supports that."""
         if isinstance(self._llm, Stoppable):
