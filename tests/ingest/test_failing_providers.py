@@ -184,7 +184,9 @@ class Service:
     def __init__(self, keeper: Keeper) -> None:
         assert keeper.llm
         self._keeper = keeper
-        self._state: Any = SimpleNamespace(keeper=keeper, checkup=CachedProbe(keeper.llm.health_check, patience=30.0))
+        self._state: Any = SimpleNamespace(
+            keeper=keeper, model_health=CachedProbe(keeper.llm.health_check, patience=30.0)
+        )
 
     def extraction(self) -> dict[str, Any]:
         status: Any = ingest.status(self._state, None, None)  # type: ignore[arg-type]
@@ -194,7 +196,7 @@ class Service:
         return self._keeper.items(state, limit=limit)
 
     def close(self) -> None:
-        self._state.checkup.close()
+        self._state.model_health.close()
 
 
 def failed_checks(keeper: Keeper, home: Path) -> list[Check]:
