@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cofio.core import Keeper
 from cofio.errors import CofioError, InvalidInput, StoreError, TooBusy, Unavailable
@@ -34,12 +34,14 @@ from cofio.hooks.client_events import ANEW, Event, event
 from cofio.models import sessions
 from cofio.models.episodes import base_turn
 from cofio.models.exchange import COMPACT_SUMMARY, REVIEW
-from cofio.models.memory import MAX_LABEL, Briefing, Viewer
+from cofio.models.memory import MAX_LABEL, Viewer
 
 HOLD = 3600.0  # seconds that a prompt waits for its answer before it is learned from alone
 _REVIEWED = "review:"  # prefix of the name of the last turn that a review has read
 _REVIEW = 24_000  # characters that a language model reads in one review
 _MAX_SESSIONS = 1_000  # sessions cached; evicted ones are loaded from the store again
+_CONTEXTS = {"compact": "pre_compact", "summary": COMPACT_SUMMARY, "end": "session_end"}
+_Name = TypeVar("_Name")
 _log = logging.getLogger(__name__)
 
 
@@ -105,7 +107,7 @@ class SessionHandler:
         if hook_event.kind == "start" and not at:
             return self._recall(hook_event, project_name, began, caller_keeper)
         if hook_event.kind == "prompt" and not at:
-            saving = self._executor.submit(self._capture, hook_event, project_name, "", caller_keeper)
+            saving = self._executor.submit(self.capture, hook_event, project_name, keeper=caller_keeper)
             try:
                 return self._recall(hook_event, project_name, began, caller_keeper)
             finally:
@@ -113,24 +115,27 @@ class SessionHandler:
         if hook_event.kind in ("compact", "end") and hook_event.transcript and local and raw:
             spool.store_delivery(self._home, hook_event.client, raw, at="", project=project_name, event=hook_event.name)
         else:
-            self._capture(replace(hook_event, transcript=""), project_name, at, caller_keeper)
+            self.capture(replace(hook_event, transcript=""), project_name, at=at, keeper=caller_keeper)
         return ""
 
-    def capture(self, hook_event: Event, project_name: str, *, at: str = "") -> None:
+    def capture(self, hook_event: Event, project_name: str, *, at: str = "", keeper: Keeper | None = None) -> None:
         """Store the content of an event."""
-        self._capture(hook_event, project_name, at, self._keeper)
-
-    def _capture(self, hook_event: Event, project_name: str, at: str, keeper: Keeper) -> None:
+        keeper = keeper or self._keeper
         if self._is_ignored(hook_event, keeper):
             return
         if hook_event.kind in ("prompt", "stop"):
             self._amend(hook_event, project_name, at, self._get_session_state(hook_event, keeper))
         elif hook_event.kind == "summary":
-            self._capture_summary(hook_event, project_name, at, keeper)
+            # Written by a model: searchable, but never learned from.
+            if summary := sessions.without_wrappers(hook_event.summary):
+                about = _build_labels(hook_event, project_name, f"compact-{name_from_words(summary)}", keeper.viewer)
+                keeper.capture([{"role": "assistant", "content": summary}], by=hook_event.client, at=at, **about)
         elif hook_event.kind in ("failure", "compact", "end"):
             if hook_event.transcript and hook_event.kind != "failure":
                 self._import_transcript(hook_event, project_name, keeper)
-            self._close_turn(hook_event, self._get_session_state(hook_event, keeper))
+            state = self._get_session_state(hook_event, keeper)
+            state.keeper.services.captures.release(hook_event.client, hook_event.session)
+            state.open_turn = ""
             if hook_event.kind == "compact" and hook_event.transcript and keeper.llm:
                 self._review(hook_event, project_name, keeper)
 
@@ -139,65 +144,49 @@ class SessionHandler:
         with self._importing:
             if not self._is_mine():
                 return 0
-            self._import_offline_recalls()
-            return self._drain_spool()
-
-    def _import_offline_recalls(self) -> None:
-        """Count recalls made without the service. An error here does not stop the import of captures."""
-        try:
-            offline_recall_log.import_log(
-                os.fsencode(self._home), self._keeper.services.shared.retrieval_log.import_recalls
-            )
-        except (OSError, CofioError) as error:
-            _log.warning("recalls that hooks made without the service could not be imported: %s", error)
-
-    def _drain_spool(self) -> int:
-        count = 0
-        for entry in spool.entries(self._home):
             try:
-                self.capture(event(entry.client, entry.raw), entry.project, at=entry.at)
-            except (TooBusy, StoreError, Unavailable):
-                raise  # it stays in the spool, as do all later ones
-            except Exception as error:  # noqa: BLE001 - one bad delivery must not block the others
-                _log.warning("the capture in %s cannot be read and was moved to spool/bad: %s", entry.path.name, error)
-                spool.set_aside(entry)
-            else:
-                spool.remove_entry(entry)
-                count += 1
-        return count
+                offline_recall_log.import_log(
+                    os.fsencode(self._home), self._keeper.services.shared.retrieval_log.import_recalls
+                )
+            except (OSError, CofioError) as error:  # captures are imported nevertheless
+                _log.warning("recalls that hooks made without the service could not be imported: %s", error)
+
+            count = 0
+            for entry in spool.entries(self._home):
+                try:
+                    self.capture(event(entry.client, entry.raw), entry.project, at=entry.at)
+                except (TooBusy, StoreError, Unavailable):
+                    raise  # it stays in the spool, as do all later ones
+                except Exception as error:  # noqa: BLE001 - one bad delivery must not block the others
+                    name = entry.path.name
+                    _log.warning("the capture in %s cannot be read and was moved to spool/bad: %s", name, error)
+                    spool.set_aside(entry)
+                else:
+                    spool.remove_entry(entry)
+                    count += 1
+            return count
 
     def _is_ignored(self, hook_event: Event, keeper: Keeper) -> bool:
         """Return whether the event is from a subagent, or from a coding agent that cofio uses as its model.
 
         Codex reports subagent turns like those of any other thread.
         """
-        if self._is_own_request(hook_event, keeper):
+        session = (keeper.viewer, hook_event.client, hook_event.session)
+        if transcripts.is_own_request(hook_event.prompt):  # the whole session is cofio's own
+            _add_limited(self._own_sessions, session)
+            return True
+        if hook_event.session and session in self._own_sessions:
             return True
         if hook_event.subagent:
-            if len(self._subagents) >= _MAX_SESSIONS:
-                self._subagents.clear()
-            self._subagents.add((keeper.viewer, hook_event.subagent))
+            _add_limited(self._subagents, (keeper.viewer, hook_event.subagent))
             return True
-        if (
-            hook_event.name != "notify"
-            or (keeper.viewer, hook_event.client, hook_event.session) in self._session_states
-        ):
+        if hook_event.name != "notify" or session in self._session_states:
             return False
         if (keeper.viewer, hook_event.session) in self._subagents:
             return True
         if self._codex_home is None or keeper.viewer is not None:  # other users' threads are not in this home
             return False
         return transcripts.is_subagents(hook_event.session, self._codex_home)
-
-    def _is_own_request(self, hook_event: Event, keeper: Keeper) -> bool:
-        """Return whether the session began with a prompt of cofio's own."""
-        session = (keeper.viewer, hook_event.client, hook_event.session)
-        if not transcripts.is_own_request(hook_event.prompt):
-            return bool(hook_event.session) and session in self._own_sessions
-        if len(self._own_sessions) >= _MAX_SESSIONS:
-            self._own_sessions.clear()
-        self._own_sessions.add(session)
-        return True
 
     def close(self) -> None:
         """Finish started work."""
@@ -209,35 +198,36 @@ class SessionHandler:
         """Return what is relevant and new to the session. If hooks fire twice, such as with a plugin installed beside
         hooks in the settings, the second gets nothing.
         """
-        get_briefing = self._recall_start if hook_event.kind == "start" else self._recall_prompt
+        client, session, is_start = hook_event.client, hook_event.session, hook_event.kind == "start"
         state = self._get_session_state(hook_event, keeper)
+        keeper = state.keeper
+        if not is_start and not transcripts.is_prompt(hook_event.prompt):
+            return ""  # sent by the client in the user's place, such as when a subagent finishes
         with state.recalling:
-            briefing = get_briefing(hook_event, project_name, state)
-            self._record_injected(hook_event, briefing, began, state)
+            if is_start and hook_event.began in ANEW:
+                keeper.services.captures.clear_injected(client, session)
+                state.injected.clear()
+                state.exact.clear()
+                state.since = keeper.services.shared.clock()
+
+            briefing = keeper.recall(
+                "" if is_start else hook_event.prompt,
+                project=project_name,
+                injected=state.injected,
+                by=client,
+                client=client,
+                session=session,
+                since=state.since,
+            )
+            if is_start and briefing and not state.injected and keeper.viewer is None:  # any hook here may read it
+                briefing_cache.save_briefing(self._home, project_name, briefing.text)
+
+            # Record it as injected, unless the hook has timed out. The reply does not wait for the write.
+            if briefing and session and time.monotonic() - began < self._patience:
+                state.injected.update(briefing.injected)
+                state.exact.update(dict.fromkeys(briefing.exact))
+                self._executor.submit(self._mark_injected, hook_event, dict(briefing.injected), keeper)
         return briefing.text
-
-    def _recall_start(self, hook_event: Event, project_name: str, state: _SessionState) -> Briefing:
-        if hook_event.began in ANEW:
-            state.keeper.services.captures.clear_injected(hook_event.client, hook_event.session)
-            state.injected.clear()
-            state.exact.clear()
-            state.since = state.keeper.services.shared.clock()
-        briefing = _recall_briefing("", hook_event, project_name, state)
-        if briefing and not state.injected and state.keeper.viewer is None:  # any hook on this machine may read it
-            briefing_cache.save_briefing(self._home, project_name, briefing.text)
-        return briefing
-
-    def _recall_prompt(self, hook_event: Event, project_name: str, state: _SessionState) -> Briefing:
-        if not transcripts.is_prompt(hook_event.prompt):
-            return Briefing()  # sent by the client in the user's place, such as when a subagent finishes
-        return _recall_briefing(hook_event.prompt, hook_event, project_name, state)
-
-    def _record_injected(self, hook_event: Event, briefing: Briefing, began: float, state: _SessionState) -> None:
-        """Record the briefing as injected, unless the hook has timed out. The reply does not wait for the write."""
-        if briefing and hook_event.session and time.monotonic() - began < self._patience:
-            state.injected.update(briefing.injected)
-            state.exact.update(dict.fromkeys(briefing.exact))
-            self._executor.submit(self._mark_injected, hook_event, dict(briefing.injected), state.keeper)
 
     def _mark_injected(self, hook_event: Event, injected: dict[int, str], keeper: Keeper) -> None:
         try:
@@ -264,30 +254,26 @@ class SessionHandler:
 
     def _amend(self, hook_event: Event, project_name: str, at: str, state: _SessionState) -> None:
         is_prompt = hook_event.kind == "prompt"
-        turn = _name_turn(hook_event, state)
-        messages = list(_build_messages(hook_event))
+        turn = hook_event.turn  # by default that of the prompt it answers, else a hash of the words
+        if not turn:
+            by_words = name_from_words(hook_event.prompt or hook_event.reply)
+            turn = by_words if hook_event.prompt else state.open_turn or by_words
+        messages = []
+        if hook_event.prompt and transcripts.is_prompt(hook_event.prompt):
+            messages.append({"role": "user", "content": hook_event.prompt})
+        if hook_event.reply:
+            messages.append({"role": "assistant", "content": hook_event.reply})
         if not messages:
             return
+
         about = _build_labels(hook_event, project_name, turn, state.keeper.viewer)
         if not is_prompt:  # so that an agent repeating its context is not learned as new
             about["injected"] = (*state.keeper.services.memories.texts(list(state.injected)), *state.exact)
         with state.capturing:  # hooks that fire twice at once report the same turn
-            if is_prompt and state.open_turn != turn:
-                state.keeper.services.captures.go_on(
-                    hook_event.client, hook_event.session
-                )  # held prompts were interrupted
+            if is_prompt and state.open_turn != turn:  # held prompts were interrupted
+                state.keeper.services.captures.go_on(hook_event.client, hook_event.session)
             state.keeper.amend(messages, hold=HOLD if is_prompt else 0.0, by=hook_event.client, at=at, **about)
             state.open_turn = turn if is_prompt else ""
-
-    def _close_turn(self, hook_event: Event, state: _SessionState) -> None:
-        state.keeper.services.captures.release(hook_event.client, hook_event.session)
-        state.open_turn = ""
-
-    def _capture_summary(self, hook_event: Event, project_name: str, at: str, keeper: Keeper) -> None:
-        """Store the summary of a compacted conversation: written by a model, so searchable but never learned from."""
-        if summary := sessions.without_wrappers(hook_event.summary):
-            about = _build_labels(hook_event, project_name, f"compact-{name_from_words(summary)}", keeper.viewer)
-            keeper.capture([{"role": "assistant", "content": summary}], by=hook_event.client, at=at, **about)
 
     def _import_transcript(self, hook_event: Event, project_name: str, keeper: Keeper) -> None:
         """Import from the client's transcript what no hook reported: whole turns, prompts, answers."""
@@ -295,7 +281,10 @@ class SessionHandler:
         try:
             for turn in _read_turns(hook_event):
                 name = turn_name(turn, known_turns)
-                messages = _mimic_hooks(turn) if name in known_turns else turn.messages
+                messages = list(turn.messages)
+                if name in known_turns:  # hooks reported everything but the agent's intermediate messages
+                    answers = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+                    messages = [message for place, message in enumerate(messages) if place not in answers[:-1]]
                 about = _build_labels(hook_event, project_name, name, keeper.viewer)
                 keeper.amend(messages, by=hook_event.client, at=turn.at, **about)
         except InvalidInput as error:  # its content cannot be stored
@@ -318,6 +307,12 @@ class SessionHandler:
                 keeper.submit(messages, **{**about, **at, "context": REVIEW})
 
 
+def _add_limited(names: set[_Name], name: _Name) -> None:
+    if len(names) >= _MAX_SESSIONS:
+        names.clear()
+    names.add(name)
+
+
 def _read_turns(hook_event: Event) -> list[transcripts.TranscriptTurn]:
     """Return the turns of the client's transcript; none if it cannot be read."""
     path = Path(hook_event.transcript)
@@ -335,36 +330,13 @@ def _split_turns(
     reviewed = [place for place, turn in enumerate(turns, 1) if f"{_REVIEWED}{turn.turn}" in known_turns]
     part: list[transcripts.TranscriptTurn] = []
     for turn in turns[max(reviewed, default=0) :]:
-        if part and (_length([*part, turn]) > _REVIEW or turn.at[:10] != part[0].at[:10]):
+        length = sum(len(str(message["content"])) for other in [*part, turn] for message in other.messages)
+        if part and (length > _REVIEW or turn.at[:10] != part[0].at[:10]):
             yield part
             part = []
         part.append(turn)
     if part:
         yield part
-
-
-def _length(turns: Sequence[transcripts.TranscriptTurn]) -> int:
-    return sum(len(str(message["content"])) for turn in turns for message in turn.messages)
-
-
-def _recall_briefing(prompt: str, hook_event: Event, project_name: str, state: _SessionState) -> Briefing:
-    """Return the briefing for the session, without what it has already received or what was learned from it."""
-    return state.keeper.recall(
-        prompt,
-        project=project_name,
-        injected=state.injected,
-        by=hook_event.client,
-        client=hook_event.client,
-        session=hook_event.session,
-        since=state.since,
-    )
-
-
-def _build_messages(hook_event: Event) -> Iterator[dict[str, Any]]:
-    if hook_event.prompt and transcripts.is_prompt(hook_event.prompt):
-        yield {"role": "user", "content": hook_event.prompt}
-    if hook_event.reply:
-        yield {"role": "assistant", "content": hook_event.reply}
 
 
 def _build_labels(hook_event: Event, project_name: str, turn: str, viewer: Viewer | None) -> dict[str, Any]:
@@ -384,31 +356,11 @@ def source_of(client: str, project_name: str) -> str:
     return f"{client}/{project.name(project_name)}" if project_name else client
 
 
-_CONTEXTS = {"compact": "pre_compact", "summary": COMPACT_SUMMARY, "end": "session_end"}
-
-
-def _name_turn(hook_event: Event, state: _SessionState) -> str:
-    """Return the turn's name. If the client sends none: that of the prompt it answers, else a hash of the words."""
-    if hook_event.turn:
-        return hook_event.turn
-    if hook_event.prompt:
-        return name_from_words(hook_event.prompt)
-    return state.open_turn or name_from_words(hook_event.reply)
-
-
 def turn_name(turn: transcripts.TranscriptTurn, known_turns: set[str]) -> str:
     """Return the name under which a hook reported the turn, if one did; else its own."""
     prompt = next((message["content"] for message in turn.messages if message["role"] == "user"), "")
     by_words = name_from_words(prompt) if isinstance(prompt, str) else ""
     return by_words if by_words in known_turns else turn.turn
-
-
-def _mimic_hooks(turn: transcripts.TranscriptTurn) -> list[dict[str, Any]]:
-    """Return what hooks would have reported of a turn: everything but the agent's intermediate messages."""
-    answers = [place for place, message in enumerate(turn.messages) if message["role"] == "assistant"]
-    return [
-        message for place, message in enumerate(turn.messages) if message["role"] != "assistant" or place == answers[-1]
-    ]
 
 
 def name_from_words(words: str) -> str:
