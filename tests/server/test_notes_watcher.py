@@ -256,7 +256,7 @@ def test_empty_folder_is_treated_as_unmounted_unless_deletions_were_seen(keeper:
 def test_memories_are_kept_when_the_disk_is_removed(watcher: NotesWatcher, keeper: Keeper, vault: Path) -> None:
     (vault / "deploy.md").write_text(DEPLOY)
     tick_twice(watcher)
-    watcher._watches[0]._device = -1  # simulates another disk until now
+    watcher._watches[0].device = -1  # simulates another disk until now
     (vault / "deploy.md").unlink()
     assert tick_twice(watcher) == []
     assert has_memory_with(keeper, "Fly.io")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -168,10 +169,16 @@ def _read_entries(path: Path, get_turns: Callable[[str, str], set[str]]) -> Iter
     turns = list(_read_turns(path))
     if abs(time.time() - modified_at) < _SETTLED:
         turns = turns[:-1]
-    dates = _fill_times([turn.at for turn in turns], path)
-    for number, (turn, at) in enumerate(zip(turns, dates, strict=True)):
+    # A missing time is that of the turn before, else of the next, else of the file.
+    at = next((turn.at for turn in turns if turn.at), "") or to_utc_iso(datetime.fromtimestamp(modified_at, UTC))
+    for number, turn in enumerate(turns):
+        at = turn.at or at
         turns_known = get_turns(turn.client, turn.session)
-        prompt = _prompt(turn)
+        sizes = (
+            min(len(str(message["content"])), _ASSISTANT if message["role"] == "assistant" else MAX_SAID)
+            for message in turn.messages
+            if message["role"] != "system"
+        )
         yield DiskTurn(
             path=path,
             number=number,
@@ -180,8 +187,8 @@ def _read_entries(path: Path, get_turns: Callable[[str, str], set[str]]) -> Iter
             turn=turn.turn,
             at=at,
             project=_project(turn.cwd),
-            prompt=" ".join(redact(prompt).split())[:_SHOWN],
-            characters=_count_characters(turn),
+            prompt=" ".join(redact(_prompt(turn)).split())[:_SHOWN],
+            characters=min(sum(sizes), MAX_SAID),
             is_new=turn_name(turn, turns_known) not in turns_known,
         )
 
@@ -196,25 +203,6 @@ def _read_turns(path: Path) -> Iterator[TranscriptTurn]:
 
 def _prompt(turn: TranscriptTurn) -> str:
     return next((str(message["content"]) for message in turn.messages if message["role"] == "user"), "")
-
-
-def _count_characters(turn: TranscriptTurn) -> int:
-    sizes = (
-        min(len(str(message["content"])), _ASSISTANT if message["role"] == "assistant" else MAX_SAID)
-        for message in turn.messages
-        if message["role"] != "system"
-    )
-    return min(sum(sizes), MAX_SAID)
-
-
-def _fill_times(dates: Sequence[str], path: Path) -> list[str]:
-    """Fill missing times from the turn before, else from the next, else from the file."""
-    last = next((at for at in dates if at), "") or to_utc_iso(datetime.fromtimestamp(path.stat().st_mtime, UTC))
-    times = []
-    for at in dates:
-        last = at or last
-        times.append(last)
-    return times
 
 
 @cache
@@ -237,17 +225,15 @@ def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[F
                     yield from _read_sections(page, home, "")
     if (claude := homes.get("claude-code")) and any(claude.glob("projects/*/memory/*.md")):
         for fact in READERS["claude-code"].read(claude / "projects"):
-            yield _convert_fact(fact)
+            yield fact if isinstance(fact, SkippedEntry) else _convert_fact(fact)
     for path in dict.fromkeys(folder for folder in projects if folder.startswith("/")):
         for client in homes:
             for name in _NOTES[client]:
                 yield from _read_sections(Path(path) / name, Path(path), path)
 
 
-def _convert_fact(fact: Fact | SkippedEntry) -> Fact | SkippedEntry:
+def _convert_fact(fact: Fact) -> Fact:
     """Return the fact of a Claude Code memory with the project name that hooks use, and its file as the source."""
-    if isinstance(fact, SkippedEntry):
-        return fact
     where = _project(fact.project) if fact.project.startswith("/") else fact.project
     source = f"file:{project.name(where) or 'claude-code'}/memory/{fact.metadata.get('file', '')}"
     return replace(fact, source=source[:MAX_LABEL], project=where)
@@ -358,10 +344,11 @@ class TurnSender:
         self._others = self._count_pending()
         last_use = {entry.path: place for place, entry in enumerate(entries)}
         turns_by_path: dict[Path, list[TranscriptTurn]] = {}
-        count = 0
         for place, entry in enumerate(entries):
             if entry.path not in turns_by_path:
-                turns_by_path[entry.path] = _load_turns(entry.path)
+                turns_by_path[entry.path] = []
+                with suppress(InvalidInput, OSError):  # removed since the survey
+                    turns_by_path[entry.path] = list(_read_turns(entry.path))
             turns = turns_by_path[entry.path]
             if entry.number < len(turns) and turns[entry.number].turn == entry.turn:
                 self.new += self._hand_over(entry, turns[entry.number])
@@ -369,10 +356,18 @@ class TurnSender:
                 self.skipped.append((_describe_turn(entry), "The file has changed meanwhile. Run the backfill again."))
             if last_use[entry.path] == place:
                 del turns_by_path[entry.path]
-            count += 1
-            if count % self.batch == 0:
-                self._wait(count)
-        self._finish(count)
+            if (place + 1) % self.batch == 0:
+                self._wait(place + 1)
+
+        # Wait until every capture is processed except those that are due later.
+        while mine := waiting_items(self.memories):
+            soon = to_utc_iso(datetime.now(UTC) + _SOON)
+            if all(item.reason and item.due_at > soon for item in mine):
+                break
+            self._report_progress(len(entries), self._others + len(mine))
+            self.work()
+        self.waiting = len(mine)
+        self._report_progress(len(entries), self._others + self.waiting)
 
     def _hand_over(self, entry: DiskTurn, turn: TranscriptTurn) -> bool:
         about: dict[str, Any] = {
@@ -397,7 +392,7 @@ class TurnSender:
         inbox_status = self.memories.inbox_status()
         return inbox_status.pending - inbox_status.parked
 
-    def _tell(self, count: int, pending: int) -> None:
+    def _report_progress(self, count: int, pending: int) -> None:
         done = count - max(0, pending - self._others)
         if done > self._done:
             self.learned(done - self._done)
@@ -408,31 +403,18 @@ class TurnSender:
         least, since = 1 << 60, time.monotonic()
         while True:
             pending = self._count_pending()
-            self._tell(count, pending)
+            self._report_progress(count, pending)
             if pending < self._others + self.batch:
                 return
             if pending < least:
                 least, since = pending, time.monotonic()
             elif time.monotonic() - since > _STALLED:
-                self._tell_stalled(next((item.reason for item in waiting_items(self.memories) if item.reason), ""))
                 since = time.monotonic()
+                reason = next((item.reason for item in waiting_items(self.memories) if item.reason), "")
+                if reason != self._reason:
+                    self.stalled(reason)
+                    self._reason = reason
             self.work()
-
-    def _tell_stalled(self, reason: str) -> None:
-        if reason != self._reason:
-            self.stalled(reason)
-            self._reason = reason
-
-    def _finish(self, count: int) -> None:
-        """Wait until every capture is processed except those that are due later."""
-        while mine := waiting_items(self.memories):
-            soon = to_utc_iso(datetime.now(UTC) + _SOON)
-            if all(item.reason and item.due_at > soon for item in mine):
-                break
-            self._tell(count, self._others + len(mine))
-            self.work()
-        self.waiting = len(mine)
-        self._tell(count, self._others + self.waiting)
 
 
 def _describe_turn(entry: DiskTurn) -> str:
@@ -448,10 +430,3 @@ def waiting_items(memories: BackfillTarget) -> list[Item]:
 def pause() -> None:
     """Sleep a moment while a service processes captures."""
     time.sleep(_LOOK)
-
-
-def _load_turns(path: Path) -> list[TranscriptTurn]:
-    try:
-        return list(_read_turns(path))
-    except (InvalidInput, OSError):  # removed since the survey
-        return []

@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,11 +116,20 @@ def serve(
     serving.log_to_stderr(settings)
     with _hold_lock(settings) as hold:
         keeper = open_keeper(settings)
-        warming = threading.Thread(target=_warm, args=(keeper,), name="cofio-warming", daemon=True)
+
+        def warm() -> None:
+            try:
+                keeper.warm()
+                keeper.embed_missing()  # left by an interrupted re-embedding or undo
+            except CofioError as error:  # searching reports the same error
+                _log.warning("embedding model not loaded: %s", error)
+
+        warming = threading.Thread(target=warm, name="cofio-warming", daemon=True)
 
         def ready(url: str) -> None:
             announce(hold(url))
-            where = (settings.home, url, settings.api_key, _deadlines(settings), settings.store_name)
+            deadlines = (settings.hook_recall_timeout_ms, settings.hook_capture_timeout_ms)
+            where = (settings.home, url, settings.api_key, deadlines, settings.store_name)
             endpoint_file.write_endpoint(*where, settings.start_tokens)
             launcher.write(settings.home)
             warming.start()
@@ -133,18 +142,6 @@ def serve(
                 warming.join(_WARM_SECONDS)  # an interpreter that exits while a model is being loaded aborts
 
 
-def _deadlines(settings: Settings) -> tuple[int, int]:
-    return settings.hook_recall_timeout_ms, settings.hook_capture_timeout_ms
-
-
-def _warm(keeper: Keeper) -> None:
-    try:
-        keeper.warm()
-        keeper.embed_missing()  # left by an interrupted re-embedding or undo
-    except CofioError as error:  # searching reports the same error
-        _log.warning("embedding model not loaded: %s", error)
-
-
 @contextmanager
 def _hold_lock(settings: Settings) -> Iterator[Callable[[str], Instance]]:
     """Hold the lock; yield a function that writes the URL. The file is deleted on exit."""
@@ -155,7 +152,8 @@ def _hold_lock(settings: Settings) -> Iterator[Callable[[str], Instance]]:
     except OSError as error:
         raise _unusable(path, error) from error
     with file:
-        mine = Instance(pid=os.getpid(), version=__version__, started_at=_now(), host=platform.node())
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        mine = Instance(pid=os.getpid(), version=__version__, started_at=started_at, host=platform.node())
         _write(file, mine)
 
         def listening(url: str) -> Instance:
@@ -224,7 +222,12 @@ def _read_instance(file: IO[bytes]) -> Instance:
 
 def up(settings: Settings) -> tuple[Instance, bool]:
     """Return the service of this store once it answers, and whether it was started now."""
-    _refuse_elsewhere(settings)
+    own_urls = {f"http://{name}:{settings.port}" for name in (settings.host, "127.0.0.1", "localhost", "[::1]")}
+    if settings.url and settings.url.rstrip("/") not in own_urls:
+        # A local service would get no queries, but captures meant for the other.
+        where = settings.origins.get("url") or "url"
+        hint = f"Start it there, or unset {where} to run a local one."
+        raise Misconfigured(f"The configured service is {settings.url}, which is not on this machine.", hint)
     if instance := find(settings):
         return _wait_for_answer(settings, instance, time.monotonic() + _START_SECONDS), False
     log = log_path(settings)
@@ -245,24 +248,13 @@ def up(settings: Settings) -> tuple[Instance, bool]:
     raise Unavailable(message, f"A large store takes longer: see `cofio status` and {log}.")
 
 
-def _refuse_elsewhere(settings: Settings) -> None:
-    """Raise if the memories are elsewhere: a local service would get no queries, but captures meant for the other."""
-    if settings.url and settings.url.rstrip("/") not in _own_urls(settings):
-        where = settings.origins.get("url") or "url"
-        hint = f"Start it there, or unset {where} to run a local one."
-        raise Misconfigured(f"The configured service is {settings.url}, which is not on this machine.", hint)
-
-
-def _own_urls(settings: Settings) -> set[str]:
-    names = {settings.host, "127.0.0.1", "localhost", "[::1]"}
-    return {f"http://{name}:{settings.port}" for name in names}
-
-
 def _wait_for_answer(settings: Settings, instance: Instance, deadline: float) -> Instance:
     """Return the instance once /health answers. A starting instance may have exited since."""
     while time.monotonic() < deadline:
-        if instance.url and _is_answering(instance.url):
-            return instance
+        if instance.url:
+            with suppress(Unavailable), Client(instance.url, timeout=2.0) as client:
+                client.health()
+                return instance
         time.sleep(_STEP)
         current = find(settings)
         if current is None:
@@ -270,15 +262,6 @@ def _wait_for_answer(settings: Settings, instance: Instance, deadline: float) ->
         instance = current
     hint = f"See {log_path(settings)}, or stop it with `cofio down`."
     raise Unavailable(f"The service (pid {instance.pid}) does not answer.", hint)
-
-
-def _is_answering(url: str) -> bool:
-    try:
-        with Client(url, timeout=2.0) as client:
-            client.health()
-    except Unavailable:
-        return False
-    return True
 
 
 def _spawn(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
@@ -334,9 +317,18 @@ def _read_tail(log: Path, since: int) -> str:
 
 def down(settings: Settings, *, force: bool = False) -> Instance | None:
     """Stop the running instance and return it; None if none runs. Kill it only if forced."""
-    instance = _find_settled(settings)
+    instance = find(settings)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while instance:  # a new instance needs time to overwrite the PID of one that died
+        time.sleep(2 * _STEP)
+        previous, instance = instance, find(settings)
+        if instance is None or (instance.pid and instance.pid == previous.pid):
+            break
+        if time.monotonic() > deadline:
+            raise Unavailable(f"{lock_path(settings)} is locked by an unknown process.", "Try again in a moment.")
     if instance is None:
         return None
+
     _send(instance, signal.SIGTERM)
     if _wait_for_release(settings, instance):
         return instance
@@ -345,26 +337,9 @@ def down(settings: Settings, *, force: bool = False) -> Instance | None:
         raise Unavailable(f"The service (pid {instance.pid}) has not stopped in {_STOP_SECONDS:g} s.", hint)
     _send(instance, signal.SIGKILL)
     if not _wait_for_release(settings, instance):
-        raise Unavailable(
-            f"The service (pid {instance.pid}) cannot be stopped.",
-            "It waits for the operating system, often for a disk; try again later.",
-        )
+        hint = "It waits for the operating system, often for a disk; try again later."
+        raise Unavailable(f"The service (pid {instance.pid}) cannot be stopped.", hint)
     return instance
-
-
-def _find_settled(settings: Settings) -> Instance | None:
-    """Return the instance, after the time it needs to overwrite the PID of one that died."""
-    previous = find(settings)
-    deadline = time.monotonic() + _STOP_SECONDS
-    while previous:
-        time.sleep(2 * _STEP)
-        again = find(settings)
-        if again is None or (again.pid and again.pid == previous.pid):
-            return again
-        if time.monotonic() > deadline:
-            raise Unavailable(f"{lock_path(settings)} is locked by an unknown process.", "Try again in a moment.")
-        previous = again
-    return None
 
 
 def _send(instance: Instance, number: signal.Signals) -> None:
@@ -435,10 +410,6 @@ def _check_health(url: str, key: str) -> dict[str, Any]:
             return {"answering": True, "key": "missing"}
         except CofioError as error:
             return {"answering": False, "problem": str(error)}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _unusable(path: Path, error: OSError) -> StoreError:

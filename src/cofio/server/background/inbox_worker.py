@@ -71,7 +71,9 @@ class InboxWorker:
 
     def drain(self) -> int:
         """Process everything that is due; return the number of items."""
-        self._probe_llm()
+        llm = self._keeper.llm
+        if isinstance(llm, Probeable) and not llm.profile.reconciles_known:  # before the first capture needs it
+            llm.probe(ask=bool(self._keeper.services.captures.due(1)))
         count = 0
         while not self._stopping and (items := self._keeper.services.captures.claim()):
             previous_capture = self._last_capture
@@ -85,16 +87,9 @@ class InboxWorker:
                     if self._last_capture != previous_capture and batch[0].exchange and batch[0].exchange.series:
                         break  # live captures made meanwhile go before the rest of a backfill
             finally:
-                self._keeper.services.captures.give_back(
-                    items
-                )  # items not processed, or extended meanwhile; the rest is settled
+                # Items not processed, or extended meanwhile; the rest is settled.
+                self._keeper.services.captures.give_back(items)
         return count
-
-    def _probe_llm(self) -> None:
-        """Probe the model's capabilities before the first capture needs them."""
-        llm = self._keeper.llm
-        if isinstance(llm, Probeable) and not llm.profile.reconciles_known:
-            llm.probe(ask=bool(self._keeper.services.captures.due(1)))
 
     def _wait_for_quiet(self) -> None:
         """Wait for incoming captures: learning can wait, a hook cannot."""
@@ -107,7 +102,11 @@ class InboxWorker:
             self._wake.clear()
             pause = _POLL
             try:
-                self._import_deliveries()
+                if self._fetch:
+                    try:
+                        self._fetch()
+                    except CofioError as error:  # the inbox is processed nevertheless
+                        _log.warning("captures that hooks stored on disk could not be imported: %s", error)
                 self.drain()
                 self._apply_retention()
                 pause = self._do_pending_work()
@@ -135,14 +134,6 @@ class InboxWorker:
         except CofioError as error:  # such as an embedder that is down; word search works meanwhile
             _log.debug("embedding of episodes postponed: %s", error)
         return time.monotonic() - started if has_more else _POLL
-
-    def _import_deliveries(self) -> None:
-        """Import deliveries left outside the inbox; if that fails, still process the inbox."""
-        try:
-            if self._fetch:
-                self._fetch()
-        except CofioError as error:
-            _log.warning("captures that hooks stored on disk could not be imported: %s", error)
 
     def _apply_retention(self) -> None:
         """Apply the retention periods, at most once an hour."""

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cofio.core import Keeper
@@ -87,33 +88,47 @@ class NotesWatcher:
                 continue
             try:
                 result = self._sync_folder(watch)
+                problem = ""
             except CofioError as error:
-                watch.failed(str(error))
+                result, problem = None, str(error)
             except Exception as error:  # noqa: BLE001 - the thread survives any error
                 _log.exception("unexpected error while reading the notes folder %s", watch.folder)
-                watch.failed(repr(error))
+                result, problem = None, repr(error)
+            results += [result] if result else []
+
+            if problem and problem != watch.problem:  # logged once
+                text = "changes in the notes folder %s are not read until it is available again: %s"
+                _log.warning(text, watch.folder, problem)
+            elif watch.problem and not problem:
+                _log.info("changes in the notes folder %s are read again", watch.folder)
+            watch.problem = problem
+            if problem:
+                watch.pause.failed()
             else:
-                watch.worked()
-                results += [result] if result else []
+                watch.pause.begin()  # reset the back-off
+                watch.pause.end()
         return results
 
     def _sync_folder(self, watch: _WatchedFolder) -> IndexResult | None:
         """Sync memories with files that are stable; return None if nothing changes."""
         stamps = self._keeper.notes.look(watch.folder)
-        moving = watch.moving(stamps)
-        if not watch.has_news(stamps, moving):
+        before, watch.last_look = watch.last_look, stamps
+        moving = set(stamps)  # files that are new, deleted or changed since the last look
+        if before is not None:
+            moving = {path for path in {*before, *stamps} if before.get(path) != stamps.get(path)}
+        if not stamps and watch.device != watch.folder.stat().st_dev:
             return None
+        if all(watch.read.get(path) == stamps.get(path) for path in {*watch.read, *stamps} - moving):
+            return None
+
         result = self._keeper.notes.index(watch.folder, but=moving, by="notes", halted=self._stopping.is_set)
-        watch.was_read(stamps, moving)
+        previous = {path: stamp for path, stamp in watch.read.items() if path in moving}
+        watch.read = {**{path: stamp for path, stamp in stamps.items() if path not in moving}, **previous}
+        watch.device = watch.folder.stat().st_dev
         if result.changeset is None:
             return None
-        _log.info(
-            "notes folder %s: %d memories added, %d updated, %d archived",
-            watch.folder,
-            result.added,
-            result.updated,
-            result.archived,
-        )
+        counts = (result.added, result.updated, result.archived)
+        _log.info("notes folder %s: %d memories added, %d updated, %d archived", watch.folder, *counts)
         self._on_sync(result)
         self._fill_pause.end()  # memories written without a vector need not wait long
         return result
@@ -140,51 +155,16 @@ class NotesWatcher:
         return count
 
 
+@dataclass(slots=True)
 class _WatchedFolder:
     """Followed folder: its state at the last look, and when last read."""
 
-    def __init__(self, folder: Path, pause: _Pause) -> None:
-        self.folder = folder
-        self.pause = pause
-        self._last_seen: Mapping[str, Stamp] | None = None
-        self._read: dict[str, Stamp] = {}
-        self._device: int | None = None  # of the files read; an empty folder on another device is an unmounted disk
-        self._problem = ""
-
-    def moving(self, stamps: Mapping[str, Stamp]) -> set[str]:
-        """Return files that are new, deleted or changed since the last look; at the first look, all files."""
-        before, self._last_seen = self._last_seen, stamps
-        if before is None:
-            return set(stamps)
-        return {path for path in {*before, *stamps} if before.get(path) != stamps.get(path)}
-
-    def has_news(self, stamps: Mapping[str, Stamp], moving: set[str]) -> bool:
-        """Return whether a stable file differs from what was last read."""
-        if not stamps and self._device != self.folder.stat().st_dev:
-            return False
-        return any(self._read.get(path) != stamps.get(path) for path in {*self._read, *stamps} - moving)
-
-    def was_read(self, stamps: Mapping[str, Stamp], moving: set[str]) -> None:
-        """Record the state as read; files in `moving` keep their previous state."""
-        previous = {path: stamp for path, stamp in self._read.items() if path in moving}
-        self._read = {**{path: stamp for path, stamp in stamps.items() if path not in moving}, **previous}
-        self._device = self.folder.stat().st_dev
-
-    def failed(self, problem: str) -> None:
-        """Skip this folder for a while, and log that once."""
-        self.pause.failed()
-        if problem != self._problem:
-            _log.warning(
-                "changes in the notes folder %s are not read until it is available again: %s", self.folder, problem
-            )
-        self._problem = problem
-
-    def worked(self) -> None:
-        if self._problem:
-            _log.info("changes in the notes folder %s are read again", self.folder)
-        self._problem = ""
-        self.pause.begin()  # reset the back-off
-        self.pause.end()
+    folder: Path
+    pause: _Pause
+    last_look: Mapping[str, Stamp] | None = None
+    read: dict[str, Stamp] = field(default_factory=dict)
+    device: int | None = None  # of the files read; an empty folder on another device is an unmounted disk
+    problem: str = ""
 
 
 class _Pause:
