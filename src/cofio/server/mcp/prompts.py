@@ -23,11 +23,7 @@ PROMPTS: tuple[Mapping[str, Any], ...] = (
         "description": "Shows what is remembered from earlier work about a topic, best first, and asks for a summary.",
         "arguments": [
             {"name": "topic", "description": "The topic, in words.", "required": True},
-            {
-                "name": "project",
-                "description": "Name of a project; default: the current one.",
-                "required": False,
-            },
+            {"name": "project", "description": "Name of a project; default: the current one.", "required": False},
         ],
     },
 )
@@ -76,13 +72,10 @@ def complete_argument(name: str, argument: str, typed: str, memories: MemoriesLi
         return NameSuggestions((), 0)
     prefix = typed.strip().casefold()
     names = [project.name for project in memories.projects(limit=_LOOKED_THROUGH)]
-    matches = sorted(
-        (project_name for project_name in names if prefix in project_name.casefold()),
-        key=lambda project_name: _rank_match(project_name, prefix),
-    )
+
+    def rank(project_name: str) -> tuple[bool, str]:
+        parts = (project_name, project_name.rpartition("/")[2])
+        return not any(part.casefold().startswith(prefix) for part in parts), project_name
+
+    matches = sorted((project_name for project_name in names if prefix in project_name.casefold()), key=rank)
     return NameSuggestions(matches[:MOST_NAMES], len(matches))
-
-
-def _rank_match(name: str, prefix: str) -> tuple[bool, str]:
-    parts = (name, name.rpartition("/")[2])
-    return not any(part.casefold().startswith(prefix) for part in parts), name

@@ -74,10 +74,7 @@ def list_resources(cursor: str, memories: MemoriesLike) -> dict[str, Any]:
         entries = [_describe_briefing(name) for name in names[:PAGE]]
         if len(names) > PAGE:
             return {"resources": entries, "nextCursor": f"project:{quote(names[PAGE - 1].name, safe='')}"}
-    return _add_memories(entries, part, memories)
 
-
-def _add_memories(entries: list[dict[str, str]], part: ListCursor, memories: MemoriesLike) -> dict[str, Any]:
     room = min(PAGE - len(entries), NEWEST - part.listed)
     if room <= 0:
         return {"resources": entries, **({"nextCursor": "memory::0"} if entries else {})}

@@ -14,60 +14,46 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from mcp.types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    CompleteRequestParams,
-    CompleteResult,
-    Completion,
-    GetPromptRequestParams,
-    GetPromptResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    PromptMessage,
-    PromptReference,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    TextContent,
-    TextResourceContents,
-)
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
 from cofio.server.mcp.caller import KNOWN_AS
 from cofio.server.mcp.dispatcher import Dispatcher
-from cofio.server.mcp.listings import input_schema, prompts, templates, tools
+from cofio.server.mcp.prompts import PROMPTS
+from cofio.server.mcp.resources import TEMPLATES
 from cofio.server.mcp.tool_results import shorten
-from cofio.server.mcp.tools import instructions
+from cofio.server.mcp.tools import TOOLS, instructions
 from cofio.version import __version__
+from mcp import types
 
 _AT_ONCE = 8  # concurrent calls; others wait
 _THEIRS = (InvalidInput, NotFound, Conflict)  # errors caused by the request
-_WRONG = "An internal error occurred in cofio.", "See the log of cofio for details."
+_WRONG = "An internal error occurred in cofio. See the log of cofio for details."
 _Context = ServerRequestContext[Any]
-_Told = TypeVar("_Told")
+_Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
 
 
 class RunInThread(Protocol):
     """Function that runs blocking work and awaits it."""
 
-    def __call__(self, work: Callable[..., _Told], *args: Any) -> Awaitable[_Told]: ...
+    def __call__(self, work: Callable[..., _Result], *args: Any) -> Awaitable[_Result]: ...
 
 
 def server(dispatcher: Dispatcher, run: RunInThread | None = None) -> Server[Any]:
     """Return an SDK server for any transport; by default, work runs in threads."""
-    handlers = _SdkHandlers(dispatcher, run or _make_runner())
+    at_once = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def run_in_thread(work: Callable[..., _Result], *args: Any) -> _Result:
+        # Calls whose client has gone may be aborted: every write is one transaction.
+        return await anyio.to_thread.run_sync(work, *args, abandon_on_cancel=True, limiter=at_once)
+
+    handlers = _SdkHandlers(dispatcher, run or run_in_thread)
     return Server(
         "cofio",
         version=__version__,
         title="cofio memory",
         instructions=instructions(),
-        get_tool_input_schema=input_schema,
+        get_tool_input_schema=lambda name: next((tool.input_schema for tool in TOOLS if tool.name == name), None),
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
         on_list_prompts=handlers.list_prompts,
@@ -85,81 +71,89 @@ class _SdkHandlers:
     def __init__(self, dispatcher: Dispatcher, run: RunInThread) -> None:
         self._dispatcher, self._run = dispatcher, run
 
-    async def list_tools(self, _context: _Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult.model_validate(tools())
+    async def list_tools(
+        self, _context: _Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult.model_validate({"tools": [tool.as_listed() for tool in TOOLS]})
 
-    async def call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         return await self._run(_call_tool, self._dispatcher, params.name, params.arguments or {}, _read_client(context))
 
-    async def list_prompts(self, _context: _Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
-        return ListPromptsResult.model_validate(prompts())
+    async def list_prompts(
+        self, _context: _Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        return types.ListPromptsResult.model_validate({"prompts": list(PROMPTS)})
 
-    async def get_prompt(self, context: _Context, params: GetPromptRequestParams) -> GetPromptResult:
+    async def get_prompt(self, context: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         result = await self._run_checked(
             self._dispatcher.asked, params.name, params.arguments or {}, _read_client(context)
         )
-        content = TextContent(text=result.text)
-        return GetPromptResult(description=result.title, messages=[PromptMessage(role="user", content=content)])
+        content = types.TextContent(text=result.text)
+        return types.GetPromptResult(
+            description=result.title, messages=[types.PromptMessage(role="user", content=content)]
+        )
 
-    async def list_resources(self, _context: _Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def list_resources(
+        self, _context: _Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
         cursor = (params.cursor if params else None) or ""
-        return ListResourcesResult.model_validate(await self._run_checked(self._dispatcher.listed, cursor))
+        return types.ListResourcesResult.model_validate(await self._run_checked(self._dispatcher.listed, cursor))
 
     async def list_templates(
-        self, _context: _Context, _params: PaginatedRequestParams | None
-    ) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult.model_validate(templates())
+        self, _context: _Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult.model_validate({"resourceTemplates": list(TEMPLATES)})
 
-    async def read_resource(self, context: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    async def read_resource(
+        self, context: _Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         result = await self._run_checked(self._dispatcher.read, params.uri, _read_client(context))
         data = json.dumps(result.data, ensure_ascii=False)
-        return ReadResourceResult(
+        return types.ReadResourceResult(
             contents=[
-                TextResourceContents(uri=params.uri, mime_type="text/plain", text=result.text),
-                TextResourceContents(uri=params.uri, mime_type="application/json", text=data),
+                types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=result.text),
+                types.TextResourceContents(uri=params.uri, mime_type="application/json", text=data),
             ]
         )
 
-    async def complete(self, _context: _Context, params: CompleteRequestParams) -> CompleteResult:
-        about = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
+    async def complete(self, _context: _Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        about = params.ref.name if isinstance(params.ref, types.PromptReference) else params.ref.uri
         suggestions = await self._run_checked(
             self._dispatcher.completed, about, params.argument.name, params.argument.value
         )
         more = suggestions.total > len(suggestions.values)
-        return CompleteResult(
-            completion=Completion(values=list(suggestions.values), total=suggestions.total, has_more=more)
+        return types.CompleteResult(
+            completion=types.Completion(values=list(suggestions.values), total=suggestions.total, has_more=more)
         )
 
-    async def _run_checked(self, ask: Callable[..., _Told], *args: Any) -> _Told:
+    async def _run_checked(self, ask: Callable[..., _Result], *args: Any) -> _Result:
         """Return the result; convert errors to protocol errors, which clients show to people."""
         return await self._run(_convert_errors, ask, *args)
 
 
-def _call_tool(dispatcher: Dispatcher, name: str, arguments: Mapping[str, Any], client: str) -> CallToolResult:
+def _call_tool(dispatcher: Dispatcher, name: str, arguments: Mapping[str, Any], client: str) -> types.CallToolResult:
     """Return the result of a tool; errors are results too, as the model sees only results."""
     try:
         result = dispatcher.call(name, arguments, client)
     except CofioError as error:
-        return _build_refusal(error.message, error.hint)
+        problem = f"{error.message} {error.hint}"
     except Exception:  # noqa: BLE001 - a failing call must not stop the others
         _log.exception("%s failed", name)
-        return _build_refusal(*_WRONG)
-    return CallToolResult(content=[TextContent(text=result.text)], structured_content=result.data)
+        problem = _WRONG
+    else:
+        return types.CallToolResult(content=[types.TextContent(text=result.text)], structured_content=result.data)
+    return types.CallToolResult(content=[types.TextContent(text=shorten(problem))], is_error=True)
 
 
-def _build_refusal(message: str, hint: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=shorten(f"{message} {hint}"))], is_error=True)
-
-
-def _convert_errors(ask: Callable[..., _Told], *args: Any) -> _Told:
+def _convert_errors(ask: Callable[..., _Result], *args: Any) -> _Result:
     try:
         return ask(*args)
     except CofioError as error:
-        code = INVALID_PARAMS if isinstance(error, _THEIRS) else INTERNAL_ERROR
+        code = types.INVALID_PARAMS if isinstance(error, _THEIRS) else types.INTERNAL_ERROR
         raise MCPError(code, shorten(str(error))) from error
     except Exception as error:
         _log.exception("%s failed", getattr(ask, "__name__", "request"))
-        raise MCPError(INTERNAL_ERROR, " ".join(_WRONG)) from error
+        raise MCPError(types.INTERNAL_ERROR, _WRONG) from error
 
 
 def _read_client(context: _Context) -> str:
@@ -185,16 +179,6 @@ def serve_streams(dispatcher: Dispatcher, reading: TextIO, writing: TextIO) -> N
         anyio.run(serve)
     except* OSError as errors:  # the client disconnected without reading the reply
         _log.info("the client disconnected: %s", errors.exceptions[0])
-
-
-def _make_runner() -> RunInThread:
-    at_once = anyio.CapacityLimiter(_AT_ONCE)
-
-    async def run(work: Callable[..., _Told], *args: Any) -> _Told:
-        # Calls whose client has gone may be aborted: every write is one transaction.
-        return await anyio.to_thread.run_sync(work, *args, abandon_on_cancel=True, limiter=at_once)
-
-    return run
 
 
 # ── HTTP ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -250,6 +234,6 @@ class _BufferedRequest:
             self.said += message.get("body", b"")
 
 
-async def _run_here(work: Callable[..., _Told], *args: Any) -> _Told:
+async def _run_here(work: Callable[..., _Result], *args: Any) -> _Result:
     """Run in this thread, which has nothing else to do."""
     return work(*args)

@@ -6,13 +6,12 @@ on one line, and marked as data that cannot pass for anything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cofio.models.episodes import EpisodeHit
 from cofio.models.exchange import OPEN, CaptureStatus
 from cofio.models.memory import Briefing, Change, FreshnessResult, Hit, Memory, is_poor_match
-from cofio.models.sessions import ResumeReport
 from cofio.text.briefing import NOTICE, TAG, annotate, neutralize
 
 LONGEST = 1_000  # characters per text; twenty of them are far below any client's limit
@@ -20,7 +19,7 @@ _LABEL = 200  # characters of a reason, a source, a project
 _WHOLE = 4_000  # characters of a single memory
 _TAGS = 20  # per memory
 
-_Told = Mapping[str, Any]
+_Row = Mapping[str, Any]
 
 
 class ToolResult(NamedTuple):
@@ -52,16 +51,24 @@ def text_result(says: str, **more: Any) -> ToolResult:
     return ToolResult(says, {"says": says, **more})
 
 
-def about_memories(says: str, rows: Sequence[_Told], more: int | None = None, **beside: Any) -> ToolResult:
+def about_memories(says: str, rows: Sequence[_Row], more: int | None = None, **beside: Any) -> ToolResult:
     """Return a sentence with its memories; `more` is the cursor of the next page."""
-    return _build_page(says, "memories", rows, _memory_line, more, beside)
+    return _build_page(says, "memories", rows, [_memory_line(row) for row in rows], more, **beside)
 
 
 def about_one(memory: Memory, fresh: FreshnessResult) -> ToolResult:
     """Return a single memory with all its details."""
-    row = _add_doubt({**as_memory(memory, _WHOLE), **_labels(memory)}, memory.text, _WHOLE, fresh)
+    labels = {
+        "category": memory.category,
+        "tags": [shorten(tag, _LABEL) for tag in memory.tags[:_TAGS]],
+        "pinned": memory.pinned,
+        "said": memory.occurrences,
+        "supersedes": memory.supersedes,
+        "superseded_by": memory.superseded_by,
+    }
+    row = _add_doubt({**as_memory(memory, _WHOLE), **labels}, memory.text, _WHOLE, fresh)
     says = f"Memory {memory.id}{', archived: it is no longer recalled' if memory.archived else ''}."
-    return _build_page(says, "memory", row, _memory_line, None, {})
+    return _build_page(says, "memory", row, [_memory_line(row)])
 
 
 def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
@@ -97,23 +104,16 @@ def as_episode(hit: EpisodeHit) -> dict[str, Any]:
     }
 
 
-def with_episodes(answer: ToolResult, rows: Sequence[_Told]) -> ToolResult:
+def with_episodes(answer: ToolResult, rows: Sequence[_Row]) -> ToolResult:
     """Return the reply with passages of earlier conversations."""
     says = f"{count(len(rows), 'episode')} of earlier conversations." if rows else "No episode matches."
-    page = _build_page(says, "episodes", rows, _episode_line, None, {})
+    lines = []
+    for row in rows:
+        where = f", session {row['session']}" if row["session"] else ""
+        lines.append(f"[episode {row['id']}, {row['date']}{where}] {row['text']}")
+    page = _build_page(says, "episodes", rows, lines)
     notice = {"notice": NOTICE} if rows else {}
     return ToolResult(f"{answer.text}\n{page.text}", {**answer.data, **notice, "episodes": list(rows)})
-
-
-def with_report(answer: ToolResult, report: ResumeReport) -> ToolResult:
-    """Return the reply with a report of where the last sessions stopped."""
-    notice = {"notice": NOTICE} if report.sessions else {}
-    return ToolResult(f"{answer.text}\n{report.text}", {**answer.data, **notice, "resume": report.text})
-
-
-def _episode_line(row: _Told) -> str:
-    where = f", session {row['session']}" if row["session"] else ""
-    return f"[episode {row['id']}, {row['date']}{where}] {row['text']}"
 
 
 def _add_doubt(row: dict[str, Any], text: str, most: int, fresh: FreshnessResult) -> dict[str, Any]:
@@ -124,24 +124,28 @@ def _add_doubt(row: dict[str, Any], text: str, most: int, fresh: FreshnessResult
     return {**row, "text": annotated, "freshness": fresh.state}
 
 
-def _labels(memory: Memory) -> dict[str, Any]:
-    return {
-        "category": memory.category,
-        "tags": [shorten(tag, _LABEL) for tag in memory.tags[:_TAGS]],
-        "pinned": memory.pinned,
-        "said": memory.occurrences,
-        "supersedes": memory.supersedes,
-        "superseded_by": memory.superseded_by,
-    }
-
-
 def about_changes(memory_id: int, changes: Sequence[Change], skip: int, most: int) -> ToolResult:
     """Return a page of a memory's changes, oldest first."""
     page = changes[skip : skip + most]
     which = f" These are {skip + 1} to {skip + len(page)}." if page and len(page) < len(changes) else ""
     says = f"{count(len(changes), 'change')} of memory {memory_id}, oldest first.{which}"
     more = skip + most if skip + most < len(changes) else None
-    return _build_page(says, "changes", [_as_change(change) for change in page], _change_line, more, {})
+    rows, lines = [], []
+    for change in page:
+        memory = change.after or change.before
+        row = {
+            "date": change.at[:10],
+            "action": change.action,
+            "id": change.memory_id,
+            "text": shorten(memory.text) if memory else "",
+            "by": shorten(change.by, _LABEL),
+            "why": shorten(change.reason or change.why, _LABEL),
+            "changeset": change.changeset,
+        }
+        why = f"; {row['why']}" if row["why"] else ""
+        rows.append(row)
+        lines.append(f"{row['date']} {row['action']} [{row['id']}] {row['text']} (by {row['by']}{why})")
+    return _build_page(says, "changes", rows, lines, more)
 
 
 def about_briefing(project: str, briefing: Briefing) -> ToolResult:
@@ -156,66 +160,33 @@ def about_briefing(project: str, briefing: Briefing) -> ToolResult:
 
 def about_learning(outcome: CaptureStatus) -> ToolResult:
     """Return the facts learned from a text, or why learning is delayed."""
-    rows = [_as_learned(action) for action in outcome.result.get("actions", ())]
-    more = {"state": outcome.state, "new": outcome.new}
-    return _build_page(_describe_outcome(outcome, len(rows)), "learned", rows, _learned_line, None, more)
+    rows, lines = [], []
+    for action in outcome.result.get("actions", ()):
+        number = next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), None)
+        row = {"action": str(action["action"]), "text": shorten(str(action.get("text") or ""))}
+        rows.append({**row, **({"id": number} if number else {})})
+        lines.append(f"{row['action']}{f' [{number}]' if number else ''} {row['text']}")
+    reason = shorten(outcome.reason, _LABEL)
+    if outcome.state in OPEN:
+        says = f"The text is stored and will be processed later: {reason or 'it is queued'}"
+    else:
+        says = "" if outcome.new else "This text was processed before. "
+        says += f"{count(len(rows), 'fact')} in it." if rows else f"No fact to keep was found. {reason}".strip()
+    return _build_page(says, "learned", rows, lines, state=outcome.state, new=outcome.new)
 
 
 def _build_page(
-    says: str,
-    name: str,
-    content: Sequence[_Told] | _Told,
-    line: Callable[[_Told], str],
-    more: int | None,
-    beside: _Told,
+    says: str, name: str, content: Sequence[_Row] | _Row, lines: Sequence[str], more: int | None = None, **beside: Any
 ) -> ToolResult:
     """Return a sentence with its objects, marked as data; if there is a next page, both forms say how to get it."""
     following = {} if more is None else {"next": more}
     says += f" More: cursor {more}." if following else ""
     data = {"says": says, **({"notice": NOTICE} if content else {}), **beside, **following, name: content}
-    rows = [content] if isinstance(content, Mapping) else content
-    if not rows:
+    if not lines:
         return ToolResult(says, data)
-    return ToolResult("\n".join([says, f"<{TAG}>", NOTICE, *(f"- {line(row)}" for row in rows), f"</{TAG}>"]), data)
+    return ToolResult("\n".join([says, f"<{TAG}>", NOTICE, *(f"- {line}" for line in lines), f"</{TAG}>"]), data)
 
 
-def _memory_line(row: _Told) -> str:
+def _memory_line(row: _Row) -> str:
     about = ", ".join(part for part in (row["kind"], row["source"], row["date"], row.get("strength")) if part)
     return f"[{row['id']}] {row['text']} ({about})"
-
-
-def _as_change(change: Change) -> dict[str, Any]:
-    memory = change.after or change.before
-    return {
-        "date": change.at[:10],
-        "action": change.action,
-        "id": change.memory_id,
-        "text": shorten(memory.text) if memory else "",
-        "by": shorten(change.by, _LABEL),
-        "why": shorten(change.reason or change.why, _LABEL),
-        "changeset": change.changeset,
-    }
-
-
-def _change_line(row: _Told) -> str:
-    why = f"; {row['why']}" if row["why"] else ""
-    return f"{row['date']} {row['action']} [{row['id']}] {row['text']} (by {row['by']}{why})"
-
-
-def _as_learned(action: _Told) -> dict[str, Any]:
-    number = next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), None)
-    row = {"action": str(action["action"]), "text": shorten(str(action.get("text") or ""))}
-    return {**row, **({"id": number} if number else {})}
-
-
-def _learned_line(row: _Told) -> str:
-    number = f" [{row['id']}]" if "id" in row else ""
-    return f"{row['action']}{number} {row['text']}"
-
-
-def _describe_outcome(outcome: CaptureStatus, facts: int) -> str:
-    reason = shorten(outcome.reason, _LABEL)
-    if outcome.state in OPEN:
-        return f"The text is stored and will be processed later: {reason or 'it is queued'}"
-    before = "" if outcome.new else "This text was processed before. "
-    return before + (f"{count(facts, 'fact')} in it." if facts else f"No fact to keep was found. {reason}".strip())

@@ -24,8 +24,8 @@ from cofio.server.mcp.tool_results import (
     shorten,
     text_result,
     with_episodes,
-    with_report,
 )
+from cofio.text.briefing import NOTICE
 
 HITS, MOST_HITS = 5, 20
 CHANGES = 20  # changes of a memory per page
@@ -55,6 +55,29 @@ class Tool:
     repeats: bool = False  # idempotent
     begins: bool = False  # may create a store
 
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        properties = {"properties": dict(self.takes), "required": list(self.needs)}
+        return {"type": "object", **properties, "additionalProperties": False}
+
+    def as_listed(self) -> dict[str, Any]:
+        """Return the tool as listed to clients."""
+        following = {"next": {"type": "integer", "description": "The cursor of the next page."}} if self.pages else {}
+        gives = {"says": _TEXT, "notice": _TEXT, **self.gives, **self.may_give, **following}
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.says,
+            "inputSchema": self.input_schema,
+            "outputSchema": {"type": "object", "properties": gives, "required": ["says", *self.gives]},
+            "annotations": {
+                "readOnlyHint": self.reads,
+                "destructiveHint": self.replaces,
+                "idempotentHint": self.reads or self.repeats,
+                "openWorldHint": False,
+            },
+        }
+
 
 def instructions() -> str:
     """Return usage instructions for agents, with the tools that they do not mention. Clients truncate them at 2 KB."""
@@ -71,22 +94,16 @@ def find_tool(name: str) -> Tool:
 
 
 def answer(name: str, arguments: Mapping[str, Any], caller: Caller, reach: OpenMemories) -> ToolResult:
-    """Run a tool. Every error raised is a CofioError."""
+    """Run a tool. Every error raised is a CofioError. An argument that is null counts as omitted."""
     tool = find_tool(name)
-    values = _check_arguments(tool, arguments)
-    with reach(new=tool.begins) as memories:
-        return tool.does(memories, caller, **values)
-
-
-def _check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments; raise for unknown or missing ones. null counts as omitted."""
-    values = {name: value for name, value in arguments.items() if value is not None}
+    values = {argument: value for argument, value in arguments.items() if value is not None}
     takes = f"{tool.name} takes: {', '.join(tool.takes)}."
     if unknown := sorted(values.keys() - tool.takes.keys()):
         raise InvalidInput(f"{tool.name} has no argument {shorten(', '.join(unknown), 100)}.", takes)
-    if missing := [name for name in tool.needs if name not in values]:
+    if missing := [argument for argument in tool.needs if argument not in values]:
         raise InvalidInput(f"{tool.name} requires {' and '.join(missing)}.", takes)
-    return values
+    with reach(new=tool.begins) as memories:
+        return tool.does(memories, caller, **values)
 
 
 # ── functions of the tools ────────────────────────────────────────────────────────────────────────────────────────────
@@ -120,7 +137,11 @@ def search(
     result = about_memories(hits_sentence(hits, none), [as_hit(hit) for hit in hits], more=more)
     if episodes:
         result = with_episodes(result, [as_episode(hit) for hit in passages])
-    return with_report(result, memories.resume(where.get("visible_in"))) if resume else result
+    if not resume:
+        return result
+    report = memories.resume(where.get("visible_in"))
+    notice = {"notice": NOTICE} if report.sessions else {}
+    return ToolResult(f"{result.text}\n{report.text}", {**result.data, **notice, "resume": report.text})
 
 
 def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> ToolResult:
@@ -198,13 +219,7 @@ _TEXT = {"type": "string"}
 _WHOLE = {"type": "integer"}
 _TRUTH = {"type": "boolean"}
 _ID = {**_WHOLE, "minimum": 1, "description": "The memory's id, as memory_search gives it."}
-_LIMIT = {
-    **_WHOLE,
-    "minimum": 1,
-    "maximum": MOST_HITS,
-    "default": HITS,
-    "description": "Maximum number of results.",
-}
+_LIMIT = {**_WHOLE, "minimum": 1, "maximum": MOST_HITS, "default": HITS, "description": "Maximum number of results."}
 _CURSOR = {**_WHOLE, "minimum": 0, "default": 0, "description": "The `next` of the previous page; 0 is the first page."}
 _PROJECT = (
     "Name of a project, or the path of a folder in it. Default: the project that you work in; "
