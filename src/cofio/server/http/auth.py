@@ -10,8 +10,8 @@ import hmac
 import re
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import unquote
 
@@ -24,7 +24,7 @@ from cofio.models import memory
 from cofio.models.auth import AuditEntry, Key, Role, allows, digest
 from cofio.models.memory import MAX_LABEL, Viewer
 from cofio.ports import Clock
-from cofio.server.http.key_cache import MOST_TRIES, FailedAuthLimiter, KeyCache
+from cofio.server.http.key_cache import MOST_TRIES, FailedAuthLimiter, KeyCache, parse_address
 from cofio.settings import Settings
 
 Auth = Literal["open", "ok", "missing"]
@@ -38,7 +38,6 @@ _MOST_SENT = 4  # keys checked per request
 _CONFIGURED = "COFIO_API_KEY"  # name of the key from the settings in the audit log
 _BY = 100  # characters of the caller's name, in the journal
 _NAMED = 50  # of these, for the key's name
-_ASK = "Create a new key where the service runs (`cofio keys create`), and set COFIO_API_KEY to it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,6 @@ class AuthResult:
     viewer: Viewer | None = None
     key: Key | None = None  # the store's key
     holder: str = ""  # of the key, for the audit log
-
-
-_OPEN, _MISSING, _OWNER = AuthResult("open"), AuthResult("missing"), AuthResult("ok", holder=_CONFIGURED)
 
 
 class Authenticator:
@@ -71,19 +67,26 @@ class Authenticator:
         further = (_strip_port(host) for host in settings.allowed_hosts.split(","))
         self._names = frozenset({*_OURS, settings.host.lower().strip("[]"), *further} - {"", *EVERYWHERE})
         self._any_address = settings.host in EVERYWHERE
-        self._keys = () if is_store_key else _encode_key(settings.api_key)
+        self._keys: set[bytes] = set()  # the key as clients may encode it in a header
+        if settings.api_key and not is_store_key:
+            self._keys = {settings.api_key.encode()}
+            with suppress(UnicodeEncodeError):
+                self._keys.add(settings.api_key.encode("latin-1"))
         self._never_open = bool(settings.api_key) or not is_near(settings.host)
         self._ring, self._tries, self._clock, self._note = ring, tries, clock, note
 
     def admit(self, headers: Headers, *, browser: bool) -> None:
         """Refuse unknown host names and requests from pages of other sites. Top-level visits of pages are allowed."""
         host = ",".join(headers.getlist("host"))
-        if not self._is_ours(_strip_port(host)):
+        name = _strip_port(host)
+        if name not in self._names and not (self._any_address and parse_address(name)):
             hint = "Use 127.0.0.1 or localhost, or add the name to COFIO_ALLOWED_HOSTS."
             raise Forbidden(f"The host name {host[:100]!r} is not allowed.", hint)
         is_visit = browser and headers.get("sec-fetch-dest") == "document" and "origin" not in headers
-        strange = headers.get("sec-fetch-site", "").lower() == "cross-site" and not is_visit
-        if strange or not _is_same_origin(headers.getlist("origin"), host):
+        is_cross_site = headers.get("sec-fetch-site", "").lower() == "cross-site" and not is_visit
+        allowed_origins = {f"{scheme}://{host.lower()}" for scheme in ("http", "https")}
+        origins = {origin.lower() for origin in headers.getlist("origin")}
+        if is_cross_site or not origins <= allowed_origins:
             raise Forbidden(
                 "The request comes from a page of another site.",
                 "Use the web UI at /ui, or call the API from a program that is not a web page.",
@@ -93,51 +96,36 @@ class Authenticator:
         """Return the result of checking the caller's keys. Raise for an invalid key, or too many of them."""
         sent_keys = {digest(key.decode("latin-1")): key for key in _read_keys(headers)[:_MOST_SENT]}
         if not sent_keys:
-            return _MISSING if await self._wants_key() else _OPEN
+            return AuthResult("missing" if await self._wants_key() else "open")
         if seconds := self._tries.wait(address):
-            sent_keys = {
-                key_digest: sent_keys[key_digest]
-                for key_digest in sent_keys
-                if self._tries.has_opened(address, key_digest)
-            }
+            sent_keys = {name: key for name, key in sent_keys.items() if self._tries.has_opened(address, name)}
             if not sent_keys:
                 raise self._hold_off(seconds, address, act)
-        return await self._check_keys(sent_keys, address, act)
 
-    async def _check_keys(self, sent_keys: Mapping[str, bytes], address: str, act: str) -> AuthResult:
-        """Return the permissions of these keys, given by digest."""
-        owners = self._match_own_keys(sent_keys)
+        # The comparison takes constant time.
+        owners = [name for name, key in sent_keys.items() for own in self._keys if hmac.compare_digest(key, own)]
         keys = {} if owners else await self._ring.find(list(sent_keys))
         now = self._clock()
-        right = owners or [key_digest for key_digest, key in keys.items() if key.is_valid(now)]
-        if right:
-            self._note_try(address, sent_keys, right[0])
-            return _pass(keys.get(right[0]))
+        accepted = owners or [name for name, key in keys.items() if key.is_valid(now)]
+        if accepted:
+            self._tries.opened(address, accepted[0])
+            if len(sent_keys) > 1:  # sending other keys along counts as guessing
+                self._tries.failed(address)
+            if owners:
+                return AuthResult("ok", holder=_CONFIGURED)
+            key = keys[accepted[0]]
+            return AuthResult("ok", key.grant.role, key.grant.viewer, key, key.grant.name)
+
         if not keys and not await self._wants_key():
-            return _OPEN
+            return AuthResult("open")
         self._tries.failed(address)
-        key = next(iter(keys.values()), None)
-        raise self._record_refusal(_invalid_key(key) if key else _wrong_key(), address, act, key)
+        refused_key = next(iter(keys.values()), None)
+        raise self._record_refusal(_invalid_key(refused_key), address, act, refused_key)
 
     def check_role(self, required: Role, access: AuthResult, address: str, act: str) -> None:
         """Raise if the key's role is not sufficient."""
         if not allows(access.role, required):
             raise self._record_refusal(insufficient_role(required, access.role), address, act, access.key)
-
-    def _match_own_keys(self, sent_keys: Mapping[str, bytes]) -> list[str]:
-        """Return the digest of the settings' own key, if among them. The comparison takes constant time."""
-        return [
-            key_digest
-            for key_digest in sent_keys
-            for own_key in self._keys
-            if hmac.compare_digest(sent_keys[key_digest], own_key)
-        ]
-
-    def _note_try(self, address: str, sent_keys: Mapping[str, bytes], key_digest: str) -> None:
-        """Record the key that was accepted. Sending other keys along counts as guessing."""
-        self._tries.opened(address, key_digest)
-        if len(sent_keys) > 1:
-            self._tries.failed(address)
 
     async def _wants_key(self) -> bool:
         """Return whether a key is required. Without any key, only this machine is admitted."""
@@ -157,9 +145,6 @@ class Authenticator:
         at, message = self._clock(), error.message
         self._note(AuditEntry(at=at, act=act, outcome="refused", key=number, name=name, what=message, address=address))
         return error
-
-    def _is_ours(self, name: str) -> bool:
-        return name in self._names or (self._any_address and _is_address(name))
 
 
 def refuse_without_key(auth: Auth) -> None:
@@ -219,10 +204,8 @@ def is_forwarded(headers: Mapping[str, str]) -> bool:
 
 def is_loopback(address: str) -> bool:
     """Return whether the caller is on this machine."""
-    try:
-        return ip_address(address.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+    ip = parse_address(address.partition("%")[0])
+    return ip is not None and ip.is_loopback
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -258,48 +241,17 @@ def _strip_port(host: str) -> str:
     return (match["six"] or match["name"]).lower() if match else ""
 
 
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_same_origin(origins: list[str], host: str) -> bool:
-    scheme_and_host = [origin.lower().partition("://")[::2] for origin in origins]
-    return all(scheme in ("http", "https") and where == host.lower() for scheme, where in scheme_and_host)
-
-
 def _read_keys(headers: Headers) -> list[bytes]:
     bearers = [value.partition(" ")[2] for value in headers.getlist("authorization") if value[:7].lower() == "bearer "]
     keys = (key.strip().encode("latin-1") for key in (*headers.getlist("x-api-key"), *bearers))
     return [key for key in keys if key]
 
 
-def _encode_key(key: str) -> tuple[bytes, ...]:
-    """Return the key as clients may encode it in a header: UTF-8, and Latin-1 if possible."""
-    if not key:
-        return ()
-    try:
-        return tuple({key.encode(), key.encode("latin-1")})
-    except UnicodeEncodeError:
-        return (key.encode(),)
-
-
-def _pass(key: Key | None) -> AuthResult:
-    """Return the permissions of a key of the store; everything for the key of the settings."""
-    return AuthResult("ok", key.grant.role, key.grant.viewer, key, key.grant.name) if key else _OWNER
-
-
-def _wrong_key() -> WrongKey:
-    return WrongKey(
-        "The API key is not valid.",
-        "Set COFIO_API_KEY to a valid key; `cofio keys create NAME` makes one where the service runs.",
-    )
-
-
-def _invalid_key(key: Key) -> WrongKey:
-    if key.revoked_at:
-        return WrongKey(f"The API key ({key.grant.name}) was revoked on {key.revoked_at[:10]}.", _ASK)
-    return WrongKey(f"The API key ({key.grant.name}) expired on {(key.grant.expires_at or '')[:10]}.", _ASK)
+def _invalid_key(key: Key | None) -> WrongKey:
+    if key is None:
+        hint = "Set COFIO_API_KEY to a valid key; `cofio keys create NAME` makes one where the service runs."
+        return WrongKey("The API key is not valid.", hint)
+    problem = "was revoked" if key.revoked_at else "expired"
+    at = key.revoked_at or key.grant.expires_at or ""
+    hint = "Create a new key where the service runs (`cofio keys create`), and set COFIO_API_KEY to it."
+    return WrongKey(f"The API key ({key.grant.name}) {problem} on {at[:10]}.", hint)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import BoundedSemaphore, Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from cofio.core import Keeper
 from cofio.errors import StoreBusy
@@ -25,6 +25,8 @@ from cofio.server.openai_proxy.upstream import Upstream
 from cofio.server.session_handler import SessionHandler
 from cofio.settings import Settings
 
+_LOGGED = ("id", "old_id", "new_id", "job", "changeset")  # fields of a reply that are logged: numbers, never texts
+_MAX_LOGGED = 20  # ids of a reply that are logged
 _READERS = 4  # exchanges that the model reads at once for waiting callers
 _Value = TypeVar("_Value")
 
@@ -119,8 +121,23 @@ class AppState:
         """Return the same state, limited to what the viewer may see."""
         return replace(self, keeper=self.keeper.as_viewer(viewer)) if viewer else self
 
+    def audit(self, context: RequestContext, act: str, outcome: str, summary: str, at: str = "") -> None:
+        """Write an audit log entry. Without keys, callers cannot be identified and nothing is recorded."""
+        if context.auth == "ok":
+            self.keeper.services.keys.record(context.entry(act, outcome, summary, at))
+
     def close(self) -> None:
         """Stop all background calls."""
         for service in (self.memory_count, self.inbox_status, self.model_health, self.news):
             service.close()
         self.sessions.close()
+
+
+def summarize_response(content: Mapping[str, Any]) -> str:
+    """Return the ids of memories and changesets in a reply for the audit log, without texts."""
+    names = _LOGGED if "table" not in content else ("changeset",)  # the id of a knowledge row contains words
+    parts = [f"{name.replace('_', ' ')} {content[name]}" for name in names if isinstance(content.get(name), int)]
+    result_ids = [result.get("id") for result in content.get("results", ()) if isinstance(result, dict)]
+    ids = [str(result_id) for result_id in result_ids if isinstance(result_id, int)]
+    listed = [f"ids {' '.join(ids[:_MAX_LOGGED])}{' …' if len(ids) > _MAX_LOGGED else ''}"] if ids else []
+    return ", ".join(parts + listed)

@@ -34,7 +34,10 @@ def prepare(schemas: Iterable[type[RequestModel]]) -> None:
 def of_body(body: bytes, content_type: str, schema: type[_Schema]) -> _Schema:
     """Parse a JSON body; an empty body is an empty object if no field is required."""
     if not body.strip():
-        return _build_empty(schema)
+        try:
+            return schema()
+        except TypeError as error:
+            raise InvalidInput("The body is empty.", f"Send a JSON object with: {_fields(schema)}.") from error
     kind = content_type.partition(";")[0].strip().lower()
     if kind and kind != "application/json" and not kind.endswith("+json"):
         raise InvalidInput(f"The body has the content type {kind}.", "Send JSON, with Content-Type: application/json.")
@@ -43,7 +46,11 @@ def of_body(body: bytes, content_type: str, schema: type[_Schema]) -> _Schema:
     except msgspec.ValidationError as error:
         raise _invalid_field(error, schema) from error
     except msgspec.DecodeError as error:
-        raise _invalid_json(error, body) from error
+        if _LONE_SURROGATE.search(body) and ("surrogate" in str(error) or "truncated" in str(error)):
+            hint = "Escapes from \\ud800 to \\udfff come in pairs; send well-formed Unicode."
+            raise InvalidInput("The body contains an unpaired surrogate, or is truncated.", hint) from error
+        problem = _lower(str(error).removeprefix("JSON is malformed: "))
+        raise InvalidInput(f"The body is not JSON: {problem}.", "Send a JSON object.") from error
     except UnicodeDecodeError as error:
         raise InvalidInput("The body is not UTF-8.", "Send JSON in UTF-8.") from error
     except RecursionError as error:
@@ -52,8 +59,14 @@ def of_body(body: bytes, content_type: str, schema: type[_Schema]) -> _Schema:
 
 def of_query(query: bytes, schema: type[_Schema]) -> _Schema:
     """Parse a query string. A blank value counts as omitted, unless it means none."""
+    try:
+        text = query.decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS)
+    except ValueError as error:
+        hint = f"Write it percent-encoded in UTF-8, with at most {_MOST_PARAMETERS} parameters."
+        raise InvalidInput("The query string cannot be read.", hint) from error
     sent: dict[str, Any] = {}
-    for name, value in _parse_pairs(query):
+    for name, value in pairs:
         if not value and name not in _EMPTY_MEANS_NONE:
             continue
         if name in _LISTS:
@@ -68,35 +81,11 @@ def of_query(query: bytes, schema: type[_Schema]) -> _Schema:
         raise _invalid_field(error, schema) from error
 
 
-def _parse_pairs(query: bytes) -> list[tuple[str, str]]:
-    try:
-        text = query.decode("ascii")
-        return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS)
-    except ValueError as error:
-        hint = f"Write it percent-encoded in UTF-8, with at most {_MOST_PARAMETERS} parameters."
-        raise InvalidInput("The query string cannot be read.", hint) from error
-
-
 def _parse_time(value: str) -> str | float:
     """Return a time from a query string: its plus sign is decoded as a space, and its number is text."""
     if re.fullmatch(r"-?[0-9]{9,18}(\.[0-9]+)?", value):
         return float(value)
     return value.replace(" ", "+") if "T" in value else value
-
-
-def _build_empty(schema: type[_Schema]) -> _Schema:
-    try:
-        return schema()
-    except TypeError as error:
-        raise InvalidInput("The body is empty.", f"Send a JSON object with: {_fields(schema)}.") from error
-
-
-def _invalid_json(error: msgspec.DecodeError, body: bytes) -> InvalidInput:
-    if _LONE_SURROGATE.search(body) and ("surrogate" in str(error) or "truncated" in str(error)):
-        hint = "Escapes from \\ud800 to \\udfff come in pairs; send well-formed Unicode."
-        return InvalidInput("The body contains an unpaired surrogate, or is truncated.", hint)
-    message = str(error).removeprefix("JSON is malformed: ")
-    return InvalidInput(f"The body is not JSON: {message[:1].lower()}{message[1:]}.", "Send a JSON object.")
 
 
 def _invalid_field(error: msgspec.ValidationError, schema: type[RequestModel]) -> InvalidInput:

@@ -63,7 +63,12 @@ def _route(route: Route, schemas: Mapping[str, Any]) -> str:
     schema = route.schema()
     response = schema if isinstance(schema, str) else _link(schema.__name__)
     role = "" if route.public else f" Requires a key with the role <b>{route.role}</b>, if keys are in use."
-    parts = [_table(rows), _example(route), f"<p>Returns {response}.{role}</p>"]
+    example = ""
+    if route.example:
+        sent = escape(json.dumps(route.example, ensure_ascii=False))
+        method = "" if route.method == "POST" else f"-X {route.method} "
+        example = f"<pre>curl {method}--json '{sent}' $COFIO_URL{route.sample_path}</pre>"
+    parts = [_table(rows), example, f"<p>Returns {response}.{role}</p>"]
     head = f"<b>{route.method}</b><code>{escape(route.path)}</code><span>{escape(route.summary)}</span>"
     return f"<details><summary>{head}</summary><div>{''.join(parts)}</div></details>"
 
@@ -71,14 +76,6 @@ def _route(route: Route, schemas: Mapping[str, Any]) -> str:
 def _shape(name: str, schema: Mapping[str, Any]) -> str:
     head = f"<summary><code>{escape(name)}</code></summary>"
     return f'<details id="{escape(name)}">{head}<div>{_table(_rows(schema, "", "optional"))}</div></details>'
-
-
-def _example(route: Route) -> str:
-    if not route.example:
-        return ""
-    sent = json.dumps(route.example, ensure_ascii=False)
-    method = "" if route.method == "POST" else f"-X {route.method} "
-    return f"<pre>curl {method}--json '{escape(sent)}' $COFIO_URL{route.sample_path}</pre>"
 
 
 def _rows(schema: Mapping[str, Any], required: str, optional: str) -> list[str]:

@@ -73,8 +73,7 @@ class EventBroadcaster:
             self._condition.wait_for(lambda: self._ended or is_over() or self._latest != seen, seconds)
             return None if self._ended or is_over() else self._latest
 
-    def stir(self) -> None:
-        """Wake all waiting readers."""
+    def wake_readers(self) -> None:
         with self._condition:
             self._condition.notify_all()
 
@@ -91,7 +90,12 @@ class EventBroadcaster:
             looking.join()
 
     def _look(self) -> None:
-        while self._pause():
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._ended or not self._watchers, self._every)
+                if self._ended or not self._watchers:
+                    self._looking = None
+                    return
             try:
                 now = self._pulse()
             except CofioError as error:
@@ -101,15 +105,6 @@ class EventBroadcaster:
                 if now != self._latest:
                     self._latest = now
                     self._condition.notify_all()
-
-    def _pause(self) -> bool:
-        """Wait for the next poll; return False if there are no readers left."""
-        with self._condition:
-            self._condition.wait_for(lambda: self._ended or not self._watchers, self._every)
-            if self._ended or not self._watchers:
-                self._looking = None
-                return False
-            return True
 
 
 class EventStream:
@@ -143,7 +138,7 @@ class EventStream:
 
     def stop(self) -> None:
         self._stopped = True
-        self._news.stir()
+        self._news.wake_readers()
 
     def _is_over(self) -> bool:
         return self._stopped or time.monotonic() >= self._until

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from math import ceil
 
 from anyio import CapacityLimiter, to_thread
@@ -42,11 +42,14 @@ class KeyCache:
     async def find(self, digests: Sequence[str]) -> dict[str, Key]:
         """Return the keys with these digests, in order; unknown ones are left out."""
         self._drop_what_changed()
-        cached = {digest: key for digest in digests if (key := self._get_cached(digest))}
-        if len(cached) == len(digests):
-            return cached
         asked_at = self._ticks()
-        keys = await to_thread.run_sync(self._look_up, digests, limiter=self._lane)
+        cached = {digest: self._known[digest] for digest in digests if digest in self._known}
+        if len(cached) == len(digests) and all(asked_at - since < FRESH for _, since in cached.values()):
+            return {digest: key for digest, (key, _) in cached.items()}
+        find = self._keeper.services.keys.find
+        keys = await to_thread.run_sync(
+            lambda: {digest: key for digest in digests if (key := find(digest))}, limiter=self._lane
+        )
         self._known.update({digest: (key, asked_at) for digest, key in keys.items()})
         while len(self._known) > _KNOWN:
             self._known.popitem(last=False)
@@ -61,14 +64,6 @@ class KeyCache:
             self._wanted = has_keys, asked_at
             return has_keys
         return self._wanted[0]
-
-    def _get_cached(self, digest: str) -> Key | None:
-        key, since = self._known.get(digest, (None, 0.0))
-        return key if self._ticks() - since < FRESH else None
-
-    def _look_up(self, digests: Sequence[str]) -> dict[str, Key]:
-        keys = {digest: self._keeper.services.keys.find(digest) for digest in digests}
-        return {digest: key for digest, key in keys.items() if key}
 
     def _drop_what_changed(self) -> None:
         if self._changes != self._keeper.services.keys.changes:
@@ -136,10 +131,17 @@ class FailedAuthLimiter:
 
 def _network(address: str) -> str:
     """Return the IPv4 address, or the network of an IPv6 address: a client usually owns the whole network."""
-    try:
-        ip = ip_address(address.partition("%")[0])
-    except ValueError:
+    ip = parse_address(address.partition("%")[0])
+    if ip is None:
         return address
     if not isinstance(ip, IPv6Address):
         return str(ip)
     return str(ip.ipv4_mapped or int(ip) >> (128 - _NETWORK))
+
+
+def parse_address(address: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address; None if the text is none."""
+    try:
+        return ip_address(address)
+    except ValueError:
+        return None

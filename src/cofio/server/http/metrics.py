@@ -21,47 +21,26 @@ class Metrics:
     """Metrics of one app; two apps in a process share none."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "cofio_http_requests", "HTTP requests answered.", ("route", "method", "status"), registry=self._registry
-        )
-        self._seconds = Histogram(
-            "cofio_http_request_seconds",
-            "Duration of HTTP requests in seconds.",
-            ("route",),
-            registry=self._registry,
-            buckets=_SECONDS,
-        )
-        self._in_flight = Gauge("cofio_http_in_flight", "HTTP requests in progress.", registry=self._registry)
-        self._memories = Gauge(
-            "cofio_memories", "Memories in the store, without archived ones.", registry=self._registry
-        )
-        self._learning = Histogram(
-            "cofio_learning_seconds",
-            "Duration of learning from an exchange, by method: pattern, llm or none.",
-            ("method",),
-            registry=self._registry,
-            buckets=_SECONDS,
-        )
-        self._facts = Counter("cofio_facts", "Facts extracted, by decision.", ("action",), registry=self._registry)
-        self._misses = Counter(
-            "cofio_pattern_misses",
-            "Fact-like sentences that no pattern matched.",
-            registry=self._registry,
-        )
-        self._calls = Counter("cofio_model_calls", "Prompts sent to the language model.", registry=self._registry)
-        self._tokens = Counter(
-            "cofio_model_tokens", "Tokens billed for the language model.", ("direction",), registry=self._registry
-        )
-        self._injected = Histogram(
-            "cofio_injected_tokens",
-            "Tokens injected at a prompt or session start; 0 if nothing matched.",
-            ("occasion",),
-            registry=self._registry,
-            buckets=_TOKENS,
-        )
-        self._inbox = Gauge("cofio_inbox", "Captured exchanges, by state.", ("state",), registry=self._registry)
-        Info("cofio", "Version of the service.", registry=self._registry).info({"version": __version__})
+        self._registry = registry = CollectorRegistry()
+        labels = ("route", "method", "status")
+        self._requests = Counter("cofio_http_requests", "HTTP requests answered.", labels, registry=registry)
+        text = "Duration of HTTP requests in seconds."
+        self._seconds = Histogram("cofio_http_request_seconds", text, ("route",), registry=registry, buckets=_SECONDS)
+        self._in_flight = Gauge("cofio_http_in_flight", "HTTP requests in progress.", registry=registry)
+        text = "Memories in the store, without archived ones."
+        self._memories = Gauge("cofio_memories", text, registry=registry)
+        text = "Duration of learning from an exchange, by method: pattern, llm or none."
+        self._learning = Histogram("cofio_learning_seconds", text, ("method",), registry=registry, buckets=_SECONDS)
+        self._facts = Counter("cofio_facts", "Facts extracted, by decision.", ("action",), registry=registry)
+        text = "Fact-like sentences that no pattern matched."
+        self._misses = Counter("cofio_pattern_misses", text, registry=registry)
+        self._calls = Counter("cofio_model_calls", "Prompts sent to the language model.", registry=registry)
+        text = "Tokens billed for the language model."
+        self._tokens = Counter("cofio_model_tokens", text, ("direction",), registry=registry)
+        text = "Tokens injected at a prompt or session start; 0 if nothing matched."
+        self._injected = Histogram("cofio_injected_tokens", text, ("occasion",), registry=registry, buckets=_TOKENS)
+        self._inbox = Gauge("cofio_inbox", "Captured exchanges, by state.", ("state",), registry=registry)
+        Info("cofio", "Version of the service.", registry=registry).info({"version": __version__})
 
     @contextmanager
     def flight(self) -> Iterator[None]:
@@ -82,10 +61,8 @@ class Metrics:
             for action in result.actions:
                 self._facts.labels(action["action"]).inc()
         self._calls.inc(result.usage.calls)
-        self._tokens.labels("input").inc(result.usage.input_tokens)
-        self._tokens.labels("output").inc(result.usage.output_tokens)
-        self._tokens.labels("cache_read").inc(result.usage.cache_read_tokens)
-        self._tokens.labels("cache_write").inc(result.usage.cache_write_tokens)
+        for direction in ("input", "output", "cache_read", "cache_write"):
+            self._tokens.labels(direction).inc(getattr(result.usage, f"{direction}_tokens"))
 
     def injected(self, injection: Injection) -> None:
         """Count an injection. The histogram counts prompts and starts, its sum is of tokens."""

@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cofio.errors import CofioError, Unavailable
 from cofio.server.http.auth import is_loopback
-from cofio.server.http.error_responses import failure, redact_for_stranger, refusal
 from cofio.server.http.metrics import Metrics
+from cofio.server.http.responses import failure, redact_for_stranger, refusal
 
 STRANGER = "cofio.stranger"  # in a request's scope: whether internals must be hidden from the caller
 _log = logging.getLogger("cofio.server.http")
@@ -56,7 +56,9 @@ class RequestMiddleware:
             if not status:
                 await refusal(_ENDING, path=scope["path"])(scope, receive, noting)
         except CofioError as error:
-            reply = refusal(redact_for_stranger(error) if _is_stranger(scope) else error, path=scope["path"])
+            # Internals are hidden from strangers; before the key check, from all other machines.
+            is_stranger = scope.get(STRANGER, not is_loopback((scope.get("client") or ("",))[0]))
+            reply = refusal(redact_for_stranger(error) if is_stranger else error, path=scope["path"])
             if reply.status_code >= 500:
                 _log.warning("%s %s: %s", scope["method"], type(error).__name__, error)
             await reply(scope, receive, noting)
@@ -65,9 +67,3 @@ class RequestMiddleware:
             if not status:
                 await failure(scope["path"])(scope, receive, noting)
         return status
-
-
-def _is_stranger(scope: Scope) -> bool:
-    """Return whether internals are hidden from the caller; before the key check, from all other machines."""
-    flag = scope.get(STRANGER)
-    return bool(flag) if flag is not None else not is_loopback((scope.get("client") or ("",))[0])

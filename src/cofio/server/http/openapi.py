@@ -13,11 +13,13 @@ from cofio.server.http.operations import Route
 from cofio.version import __version__
 
 _REF = "#/components/schemas/{name}"
-_ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
-_TABLE = {"name": "table", "in": "path", "required": True, "schema": {"type": "string", "enum": list(TABLES)}}
-_ROW = {"name": "row", "in": "path", "required": True, "schema": {"type": "string", "maxLength": MAX_ID}}
-_FILE = {"name": "file", "in": "path", "required": True, "schema": {"type": "string"}}
-_PATH = {"{id}": _ID, "{table}": _TABLE, "{row}": _ROW, "{file}": _FILE}
+#: Schema of each name in a path.
+_PATH = {
+    "id": {"type": "integer", "minimum": 1},
+    "table": {"type": "string", "enum": list(TABLES)},
+    "row": {"type": "string", "maxLength": MAX_ID},
+    "file": {"type": "string"},
+}
 _CLIENT = {"name": "X-Cofio-Client", "in": "header", "schema": {"type": "string", "maxLength": 100}}
 _KEYS = {
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -46,7 +48,11 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 
 def parameters(route: Route) -> list[dict[str, Any]]:
     """Return the parameters of path and query string."""
-    path_parameters = [parameter for name, parameter in _PATH.items() if name in route.path]
+    path_parameters = [
+        {"name": name, "in": "path", "required": True, "schema": schema}
+        for name, schema in _PATH.items()
+        if f"{{{name}}}" in route.path
+    ]
     if route.request is None or route.has_body:
         return path_parameters
     schema = msgspec.json.schema_components([route.request])[1][route.request.__name__]
@@ -67,22 +73,21 @@ def _operation(route: Route) -> dict[str, Any]:
         "security": [{}] if route.public else [{"key": []}, {"bearer": []}, {}],
         "responses": {
             **{str(status): _describe_reply(route, status) for status in route.statuses},
-            "default": _describe_error(),
+            "default": {
+                "description": "The error, with a hint.",
+                "content": {responses.JSON: {"schema": _ref(responses.ErrorResponse)}},
+            },
         },
     }
     if route.has_body and route.request:
         content: dict[str, Any] = {"schema": _ref(route.request)}
         if route.example:
             content["example"] = route.example
-        operation["requestBody"] = {"required": needs_body(route), "content": {responses.JSON: content}}
+        needs_body = any(field.required for field in msgspec.structs.fields(route.request))
+        operation["requestBody"] = {"required": needs_body, "content": {responses.JSON: content}}
     elif route.raw:
         operation["requestBody"] = {"required": True, "content": {responses.JSON: {"schema": {"type": "object"}}}}
     return operation
-
-
-def needs_body(route: Route) -> bool:
-    """Return whether an empty body is invalid."""
-    return route.request is not None and any(field.required for field in msgspec.structs.fields(route.request))
 
 
 def _describe_reply(route: Route, status: int) -> dict[str, Any]:
@@ -92,13 +97,6 @@ def _describe_reply(route: Route, status: int) -> dict[str, Any]:
     if isinstance(shape, str):
         return {"description": route.summary, "content": {shape.partition(";")[0]: {}}}
     return {"description": route.summary, "content": {responses.JSON: {"schema": _ref(shape)}}}
-
-
-def _describe_error() -> dict[str, Any]:
-    return {
-        "description": "The error, with a hint.",
-        "content": {responses.JSON: {"schema": _ref(responses.ErrorResponse)}},
-    }
 
 
 def _ref(shape: type) -> dict[str, str]:

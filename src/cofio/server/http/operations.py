@@ -2,13 +2,15 @@
 
     operation("GET", "/projects", Keeper.projects, "List the projects.", key="projects", role="read")
 
-The parameters of the method are the fields of the request, except for ids, which are in the path. The returned value is
-the response, or its field `key`.
+The parameters of the method are the fields of the request, except for names in the path. The returned value is the
+response, or its field `key`. A request of another form is a struct whose `arguments` are those of the method; a
+response of another form is formatted by `reply`.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from enum import Enum
@@ -21,7 +23,9 @@ from msgspec import Struct
 from cofio.core import Keeper
 from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.dashboard.service import DashboardService
+from cofio.errors import InvalidInput, NotFound
 from cofio.models.auth import Role
+from cofio.models.domain_knowledge import Knowledge, Table, check_table
 from cofio.notes.service import NotesService
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.requests import RequestModel, request_of
@@ -74,9 +78,12 @@ class Route:
     query_only: bool = False  # a POST that takes a query string instead of a body
     role: Role = "admin"  # least role required
     audited: bool = False  # the handler writes the audit log itself
-    call: str = ""  # method of the keeper and of the client, if the handler has another name
+    name: str = ""  # of the operation, unique among JSON routes; by default that of the handler
+    call: str = ""  # method of the keeper and of the client, if it has another name: "projects", "knowledge.counts"
+    is_derived: bool = False  # the request follows from the parameters of the method
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.handler.__name__)
         title = "".join(part.capitalize() for part in self.name.split("_"))
         for field, name in (("response", title), ("accepted", f"{title}Accepted")):
             response = getattr(self, field)
@@ -86,18 +93,8 @@ class Route:
                 object.__setattr__(self, field, response_struct(response))
 
     @property
-    def name(self) -> str:
-        """Name of the operation, unique among JSON routes."""
-        return self.handler.__name__
-
-    @property
-    def is_derived(self) -> bool:
-        """Return whether request and handler follow from a method of the keeper."""
-        return self.handler.__module__ == __name__
-
-    @property
     def client_method(self) -> str:
-        """Name of the method of the client and of the keeper, if they have one: "projects", "knowledge.counts"."""
+        """Name of the method of the client and of the keeper, if they have one."""
         return self.call or self.name
 
     def schema(self, status: int = 200) -> type[Struct] | str:
@@ -128,8 +125,11 @@ def operation(
     *,
     key: str = "",
     pages: bool = False,
+    request: type[RequestModel] | None = None,
     response: Any = None,
+    reply: Callable[[Any], HandlerReply | dict[str, Any]] | None = None,
     types: Mapping[str, Any] = _NONE,
+    name: str = "",
     **options: Any,
 ) -> Route:
     """Return the route of a method of the keeper or of one of its services.
@@ -137,48 +137,61 @@ def operation(
     `types` has the descriptions, limits or types of parameters. With `key`, the response is an object with the returned
     value in that field, the id of the path, and if it `pages`, the cursor of the next page.
     """
-    has_id = "{id}" in path
+    names = re.findall(r"{(\w+)}", path)
     if response is None:
         response = get_type_hints(call)["return"]
         if key:
-            response = {**({"id": int} if has_id else {}), key: response, **({"next": int | None} if pages else {})}
-    handler = _make_handler(call, key, has_id=has_id, pages=pages)
-    request = request_of(call, types, int(has_id))
-    return Route(method, path, handler, request, response, summary, call=_find_name(call), **options)
-
-
-def _make_handler(call: Callable[..., Any], key: str, *, has_id: bool, pages: bool) -> Handler:
-    name = _find_name(call)
-    find_method = attrgetter(f"keeper.{name}")
-    takes_by = "by" in inspect.signature(call).parameters
-
-    def handler(state: AppState, request: RequestModel | None, context: RequestContext) -> dict[str, Any]:
-        arguments = request.sent_fields() if request else {}
-        if request and "why" in arguments:
-            arguments["why"] = request.reason()
-        if takes_by:
-            arguments["by"] = context.by
-        ids = (context.id,) if has_id else ()
-        result = find_method(state)(*ids, **arguments)
-        if not key:
-            content: dict[str, Any] = to_json(result)
-            return content
-        cursor = {"next": result[-1].id if len(result) == arguments["limit"] else None} if pages else {}
-        return {**({"id": context.id} if has_id else {}), key: to_json(result), **cursor}
-
-    handler.__name__ = name.rpartition(".")[2]
-    return handler
-
-
-def _find_name(call: Callable[..., Any]) -> str:
-    """Return the name by which the keeper has a method: "projects", "knowledge.counts"."""
-    return next(
+            ids = {"id": int} if "id" in names else {}
+            response = {**ids, key: response, **({"next": int | None} if pages else {})}
+    where = next(
         prefix + name for owner, prefix in _OWNERS.items() for name, member in vars(owner).items() if member is call
     )
+    find_method = attrgetter(f"keeper.{where}")
+    parameters = inspect.signature(call).parameters
+
+    def handler(
+        state: AppState, request: RequestModel | None, context: RequestContext
+    ) -> HandlerReply | dict[str, Any]:
+        arguments = request.arguments() if request else {}
+        if "by" in parameters:
+            arguments["by"] = context.by
+        if "entry" in parameters:
+            arguments["entry"] = context.entry()
+        result = find_method(state)(
+            *(find_table(context) if name == "table" else getattr(context, name) for name in names), **arguments
+        )
+        if not key:
+            content: HandlerReply | dict[str, Any] = (reply or to_json)(result)
+            return content
+        cursor = {"next": result[-1].id if len(result) == arguments["limit"] else None} if pages else {}
+        return {**({"id": context.id} if "id" in names else {}), key: to_json(result), **cursor}
+
+    return Route(
+        method,
+        path,
+        handler,
+        request or request_of(call, types, len(names)),
+        response,
+        summary,
+        name=name or where.rpartition(".")[2],
+        call=where,
+        is_derived=request is None,
+        **options,
+    )
+
+
+def find_table(context: RequestContext) -> Table:
+    """Return the table of domain knowledge named in the path. NotFound if it does not exist."""
+    try:
+        return check_table(context.table)
+    except InvalidInput as error:
+        raise NotFound(error.message, error.hint) from error
 
 
 def to_json(value: Any) -> Any:
     """Return a value of the model as plain JSON values."""
+    if isinstance(value, Knowledge):
+        return value.shown()
     if hasattr(value, "as_dict"):
         return value.as_dict()
     if hasattr(value, "_asdict"):

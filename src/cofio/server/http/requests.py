@@ -12,12 +12,13 @@ from dataclasses import MISSING
 from datetime import datetime
 from functools import reduce
 from operator import or_
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
-from cofio.errors import InvalidInput
+from cofio.errors import InvalidInput, NotFound
 from cofio.maintenance import bulk
 from cofio.models import memory as models_memory
 from cofio.models.auth import ROLES, Grant
@@ -78,6 +79,10 @@ _Value = TypeVar("_Value")
 class RequestModel(Struct, kw_only=True, forbid_unknown_fields=True):
     """Base of all request structs."""
 
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments for the keeper's method, besides the names in the path."""
+        return self.sent_fields()
+
     def sent_fields(self, names: Iterable[str] | None = None) -> dict[str, Any]:
         """Return the sent ones of these fields, or of all; times are normalized."""
         values = {name: getattr(self, name, UNSET) for name in (self.__struct_fields__ if names is None else names)}
@@ -86,6 +91,8 @@ class RequestModel(Struct, kw_only=True, forbid_unknown_fields=True):
             if sent.get(name, "") != "":
                 with error_location(name):
                     sent[name] = to_utc_iso(sent[name])
+        if "why" in sent:
+            sent["why"] = self.reason()
         return sent
 
     def reason(self) -> str:
@@ -104,12 +111,10 @@ def with_fields_of(
     Without `defaults`, a dataclass, a field that is not sent is UNSET.
     """
     hints = {name: hint for name, hint in get_type_hints(kwargs, include_extras=True).items() if name not in omit}
+    known = defaults.__dataclass_fields__ if defaults else {}  # type: ignore[attr-defined]
 
     def decorate(model: type[_Model]) -> type[_Model]:
-        declared = [
-            _declare(name, hint, defaults.__dataclass_fields__[name].default if defaults else None)  # type: ignore[attr-defined]
-            for name, hint in hints.items()
-        ]
+        declared = [_declare(name, hint, known[name].default if known else None) for name, hint in hints.items()]
         return _define(model.__name__, declared, model)
 
     return decorate
@@ -130,10 +135,10 @@ def request_of(method: Callable[..., Any], types: Mapping[str, Any], ids: int = 
         return ReasonRequest
     declared = []
     for parameter in parameters:
-        name = parameter.name
+        name, default = parameter.name, parameter.default
         hint = types.get(name, _PARAMETERS.get(name, hints[name]))
         hint = Annotated[hints[name], hint] if isinstance(hint, Doc) else hint
-        declared.append(_declare(name, hint, MISSING if parameter.default is parameter.empty else parameter.default))
+        declared.append(_declare(name, hint, MISSING if default is parameter.empty else default))
     title = "".join(part.capitalize() for part in method.__name__.strip("_").split("_"))
     return _define(f"{title}Request", declared, RequestModel, kw_only=True) if declared else None
 
@@ -189,17 +194,13 @@ class ReasonRequest(RequestModel):
 class ScopeFields(RequestModel):
     """Filter fields; omitted fields do not filter."""
 
-    def scope_fields(self) -> dict[str, Any]:
-        """Return the sent fields of a Scope."""
-        return self.sent_fields(_SCOPE)
-
 
 @with_fields_of(QueryKwargs, omit=(*ScopeKwargs.__annotations__, "rerank", "scope"), defaults=Query)
 class SearchRequest(ScopeFields, kw_only=True):
     query: Annotated[str, doc("Search text.")]
 
     def as_query(self) -> Query:
-        return Query(text=self.query, scope=Scope(**self.scope_fields()), **self.sent_fields(_QUERY))
+        return Query(text=self.query, scope=Scope(**self.sent_fields(_SCOPE)), **self.sent_fields(_QUERY))
 
 
 class RecallRequest(RequestModel):
@@ -253,6 +254,9 @@ class AddRequest(AddItemRequest):
     deduplicate: Deduplicated = True
     why: Why = ""
 
+    def arguments(self) -> dict[str, Any]:
+        return {"fact": self.as_fact(), "dedup": self.deduplicate, "why": self.reason()}
+
 
 class AddAllRequest(RequestModel, kw_only=True):
     entry_type: ClassVar[type[RequestModel]] = AddItemRequest
@@ -260,8 +264,9 @@ class AddAllRequest(RequestModel, kw_only=True):
     deduplicate: Deduplicated = True
     why: Why = ""
 
-    def as_facts(self) -> list[Fact]:
-        return _convert("memories", self.memories, AddItemRequest.as_fact)
+    def arguments(self) -> dict[str, Any]:
+        facts = _convert("memories", self.memories, AddItemRequest.as_fact)
+        return {"facts": facts, "dedup": self.deduplicate, "why": self.reason()}
 
 
 @with_fields_of(EditKwargs, omit=("anchors",))
@@ -278,6 +283,9 @@ class EditFields(RequestModel):
 class EditRequest(EditFields):
     why: Why = ""
 
+    def arguments(self) -> dict[str, Any]:
+        return {"why": self.reason(), **self.changes()}
+
 
 class BulkRequest(RequestModel, kw_only=True):
     ids: Annotated[list[Id], Meta(min_length=1, max_length=bulk.MOST)]
@@ -289,13 +297,16 @@ class BulkRequest(RequestModel, kw_only=True):
     tags: Annotated[list[str], doc("Tags to add or remove, for the actions tag and untag.")] = []
     why: Why = ""
 
-    def fields(self) -> dict[str, Any]:
-        """Return the changes for each memory."""
-        return {} if self.changes is UNSET else self.changes.changes()
+    def arguments(self) -> dict[str, Any]:
+        sent = self.sent_fields()
+        return {**sent, "changes": {} if self.changes is UNSET else self.changes.changes()}
 
 
 class FlushRequest(FactFields, kw_only=True):
     summary: Annotated[str, doc("Summary to store, as Markdown.")]
+
+    def arguments(self) -> dict[str, Any]:
+        return {"summary": self.summary, **self.fact_fields()}
 
 
 class IndexNotesRequest(RequestModel):
@@ -303,9 +314,15 @@ class IndexNotesRequest(RequestModel):
     label: Annotated[str, doc("Name of the folder in the sources of its memories; default: the folder's name.")] = ""
     dry_run: DryRun = False
 
+    def arguments(self) -> dict[str, Any]:
+        return {**self.sent_fields(), "folder": _check_folder(self.folder) if self.folder else None}
+
 
 class ExportNotesRequest(ScopeFields, kw_only=True):
     folder: Annotated[str, doc("Absolute path of a folder on the service's machine.")]
+
+    def arguments(self) -> dict[str, Any]:
+        return {**self.sent_fields(), "folder": _check_folder(self.folder)}
 
 
 class DeleteRequest(RequestModel):
@@ -318,6 +335,9 @@ class SupersedeRequest(FactFields, kw_only=True):
     new_text: Annotated[str, doc("New fact, as a sentence.")]
     why: Why = ""
 
+    def arguments(self) -> dict[str, Any]:
+        return {"old_id": self.old_id, "new": self.new_text, "why": self.reason(), **self.fact_fields()}
+
 
 class IsNovelRequest(ScopeFields, kw_only=True):
     text: str
@@ -326,6 +346,10 @@ class IsNovelRequest(ScopeFields, kw_only=True):
         Annotated[Share, doc("Minimum cosine similarity to a memory at which the text may be known already.")]
         | UnsetType
     ) = UNSET
+
+    def arguments(self) -> dict[str, Any]:
+        fact = Fact(text=self.text, speaker=self.speaker)
+        return {"fact": fact, **self.sent_fields((*_SCOPE, "threshold"))}
 
 
 class DeduplicateRequest(RequestModel):
@@ -365,8 +389,9 @@ class ApproveRequest(RequestModel, kw_only=True):
     decisions: Annotated[list[ApprovedDecision], Meta(min_length=1, max_length=MAX_MEMORIES)]
     why: Why = ""
 
-    def as_decisions(self) -> list[models_memory.Decision]:
-        return _convert("decisions", self.decisions, ApprovedDecision.as_decision)
+    def arguments(self) -> dict[str, Any]:
+        decisions = _convert("decisions", self.decisions, ApprovedDecision.as_decision)
+        return {**self.sent_fields(), "decisions": decisions}
 
 
 class UsageRequest(ScopeFields):
@@ -498,10 +523,6 @@ class NewKnowledgeRequest(OwnerFields):
     created_at: Annotated[Time, doc("When the row was first known; ignored if the row exists.")] | UnsetType = UNSET
     why: Why = ""
 
-    def known(self) -> dict[str, Any]:
-        """Return the sent fields of a row."""
-        return self.sent_fields(name for name in self.__struct_fields__ if name != "why")
-
 
 class NewVerdictRequest(OwnerFields, kw_only=True):
     anomaly: Annotated[str, doc("Name of the judged anomaly; a later verdict on it replaces this one.")]
@@ -512,23 +533,12 @@ class NewVerdictRequest(OwnerFields, kw_only=True):
     id: Annotated[str, doc("Id of the verdict; default: derived from the anomaly.")] | UnsetType = UNSET
     why: Why = ""
 
-    def known(self) -> dict[str, Any]:
-        """Return the sent fields besides the anomaly and the verdict."""
-        whose = self.sent_fields(("id", *OwnerFields.__struct_fields__))
-        return {"note": self.note, "about": tuple(self.about), "process": self.process, **whose}
-
 
 class RowListingRequest(OwnerFields):
     """Filter fields of a table; omitted fields do not filter."""
 
     limit: Limit = 50
     after: Annotated[str, doc("The value `next` of the previous page.")] | UnsetType = UNSET
-
-    def where(self) -> dict[str, Any]:
-        """Return the sent fields of a row."""
-        return self.sent_fields(
-            name for name in self.__struct_fields__ if name not in ("limit", "after", "min_confidence")
-        )
 
 
 class KnowledgeListingRequest(RowListingRequest):
@@ -552,6 +562,9 @@ class FeedbackListingRequest(RowListingRequest):
         | UnsetType
     ) = UNSET
 
+    def arguments(self) -> dict[str, Any]:
+        return {"table": "feedback", **self.sent_fields()}
+
 
 class NewKeyRequest(RequestModel, kw_only=True):
     name: Annotated[str, doc("Name of the key: its holder or purpose.")]
@@ -564,10 +577,9 @@ class NewKeyRequest(RequestModel, kw_only=True):
     ] = []
     expires_at: Annotated[Time, doc("When the key expires; default: never.")] | None = None
 
-    def as_grant(self) -> Grant:
-        about = {name: getattr(self, name) for name in ("name", "role", "agent", "user", "team")}
+    def arguments(self) -> dict[str, Any]:
         expires = None if self.expires_at is None else to_utc_iso(self.expires_at)
-        return Grant(**about, prefixes=tuple(self.prefixes), expires_at=expires)
+        return {"grant": Grant(**{**self.sent_fields(), "prefixes": tuple(self.prefixes), "expires_at": expires})}
 
 
 class DoctorRequest(RequestModel):
@@ -589,6 +601,29 @@ def _convert(name: str, entries: Sequence[_Entry], convert: Callable[[_Entry], _
         with error_location(f"{name}[{place}]"):
             values.append(convert(entry))
     return values
+
+
+def _check_folder(text: str) -> Path:
+    """Return the folder after validation. Only absolute paths: the service's working directory is unspecified."""
+    if "\0" in text or not Path(text).is_absolute():
+        raise InvalidInput(
+            f"folder is {text!r}, which is not an absolute path.",
+            "Give the absolute path of a folder on the service's machine.",
+        )
+    folder = Path(text)
+    try:
+        resolved = folder.resolve(strict=True)
+    except FileNotFoundError as error:
+        raise NotFound(
+            f"There is no folder {text}.", "Give the path of an existing folder on the service's machine."
+        ) from error
+    except (OSError, RuntimeError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"{text!r} cannot be read.", "Give a folder that the service may read.") from error
+    if not resolved.is_dir():
+        raise InvalidInput(f"{text} is not a folder.", "Give the folder that contains the notes.")
+    if resolved == Path(resolved.anchor):
+        raise InvalidInput(f"{text} is the root of the file system.", "Give the folder that contains the notes.")
+    return folder
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
 
 import uvicorn
 
@@ -19,7 +18,7 @@ from cofio.errors import Misconfigured
 from cofio.models.diagnostics import Doctor
 from cofio.ports import Clock
 from cofio.server.http.app import make
-from cofio.server.http.auth import EVERYWHERE
+from cofio.server.http.auth import EVERYWHERE, is_loopback
 from cofio.server.http.key_cache import Ticks
 from cofio.settings import Settings
 
@@ -131,22 +130,7 @@ def log_to_stderr(settings: Settings) -> None:
 
 
 def _bind(settings: Settings, *, keyed: bool) -> socket.socket:
-    family, address = _resolve(settings.host, settings.port)
-    if not keyed and not ip_address(address[0].partition("%")[0]).is_loopback:
-        hint = "Create a key with `cofio keys create` or set COFIO_API_KEY; or set COFIO_HOST to 127.0.0.1."
-        raise Misconfigured(f"The service would listen on {settings.host or 'every address'} without an API key.", hint)
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-    except OSError as error:
-        listening.close()
-        hint = "See `cofio status` if the service is already running; COFIO_PORT sets another port."
-        raise Misconfigured(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.", hint) from error
-    return listening
-
-
-def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    host, port = settings.host, settings.port
     try:
         infos = socket.getaddrinfo(host.strip("[]") or "0.0.0.0", port, type=socket.SOCK_STREAM)  # noqa: S104
     except (OSError, UnicodeError) as error:
@@ -154,7 +138,18 @@ def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int
         raise Misconfigured(f"The host {host!r} has no address on this machine.", hint) from error
     infos.sort(key=lambda info: info[0] != socket.AF_INET)  # clients try 127.0.0.1 for localhost
     family, _, _, _, address = infos[0]
-    return family, address  # type: ignore[return-value]
+    if not keyed and not is_loopback(str(address[0])):
+        hint = "Create a key with `cofio keys create` or set COFIO_API_KEY; or set COFIO_HOST to 127.0.0.1."
+        raise Misconfigured(f"The service would listen on {host or 'every address'} without an API key.", hint)
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        hint = "See `cofio status` if the service is already running; COFIO_PORT sets another port."
+        raise Misconfigured(f"Cannot listen on {host}:{port}: {error.strerror}.", hint) from error
+    return listening
 
 
 def _url(listening: socket.socket) -> str:

@@ -15,8 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from cofio.errors import CofioError, TooBusy
-from cofio.server.http.error_responses import refusal
-from cofio.server.http.responses import HandlerReply, StreamBody, to_response
+from cofio.server.http.responses import StreamBody, refusal, to_response
 
 RELAYS = 64  # at once; further ones are refused with a hint to retry
 EXPORTS = 4  # at once: each holds a connection to the store until its reader is done
@@ -89,13 +88,11 @@ class StreamResponse:
         if head.content:
             self._ended = True  # from here on the client may disconnect
             await to_response(head)(scope, receive, send)
-        else:
-            await self._pass_on_parts(head, send, only_head=scope["method"] == "HEAD")
+            return
 
-    async def _pass_on_parts(self, head: HandlerReply, send: Send, *, only_head: bool) -> None:
-        raw = to_response(head).raw_headers
-        headers = [(name, value) for name, value in raw if name != b"content-length"]
+        headers = [(name, value) for name, value in to_response(head).raw_headers if name != b"content-length"]
         await send({"type": "http.response.start", "status": head.status, "headers": headers})
+        only_head = scope["method"] == "HEAD"
         while not only_head and not self._gone and (part := await self._run_in_thread(self._relay.part)):
             with move_on_after(PATIENCE) as waiting:
                 await send({"type": "http.response.body", "body": part, "more_body": True})

@@ -38,7 +38,6 @@ _MEDIA = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml; charset=utf-8",
 }
-_STYLE = '\n<link rel="stylesheet" href="{name}.css">'
 
 
 class StaticFile(NamedTuple):
@@ -69,15 +68,14 @@ def _render_page(name: str) -> str:
     """Return the page inside the common frame."""
     folder = files(__name__)
     frame = Template((folder / "app-shell.html").read_text("utf-8"))
+    entries = []
+    for page, title in PAGES.items():
+        here = ' aria-current="page"' if page == name else ""
+        entries.append(f'    <a href="{page}"{here}>{escape(title)}</a>')
     return frame.substitute(
         title=escape(PAGES[name]),
         name=name,
-        style=_STYLE.format(name=name) if f"{name}.css" in static_files() else "",
-        menu="\n".join(_entry(page, name) for page in PAGES),
+        style=f'\n<link rel="stylesheet" href="{name}.css">' if f"{name}.css" in static_files() else "",
+        menu="\n".join(entries),
         page=(folder / f"{name}.html").read_text("utf-8").rstrip(),
     )
-
-
-def _entry(name: str, current: str) -> str:
-    here = ' aria-current="page"' if name == current else ""
-    return f'    <a href="{name}"{here}>{escape(PAGES[name])}</a>'

@@ -1,15 +1,18 @@
-"""Handlers of the dashboard: overview, agents, event stream."""
+"""Handlers of the web UI: its pages with their files, the overview and the event stream."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
-from cofio.errors import StoreBusy
+from cofio.errors import NotFound, StoreBusy
 from cofio.server.http import events as http_events
 from cofio.server.http import requests
 from cofio.server.http.context import AppState, RequestContext
+from cofio.server.http.handlers.ingest import status
 from cofio.server.http.responses import HandlerReply
+from cofio.server.ui import PAGES, POLICY, StaticFile, pages, static_files
 from cofio.version import __version__
 
 Plain = dict[str, Any]
@@ -17,11 +20,15 @@ _PATIENCE = 0.2  # seconds that a first request waits for the model's state
 
 
 def overview(state: AppState, request: requests.RequestModel, context: RequestContext) -> Plain:
-    content = state.keeper.dashboard.overview(**request.sent_fields()).as_dict()
+    content = state.keeper.dashboard.overview(**request.arguments()).as_dict()
+    try:
+        extraction = status(state, None, context, patience=_PATIENCE)
+    except StoreBusy:  # the model's state is not known yet
+        extraction = state.keeper.extraction()
     return {
         **content,
         "inbox": None if context.viewer else state.keeper.inbox_status().as_dict(),
-        "extraction": _extraction(state),
+        "extraction": extraction,
         "version": __version__,
         "uptime_seconds": round(time.monotonic() - state.began, 3),
     }
@@ -31,14 +38,23 @@ def events(state: AppState, request: None, context: RequestContext) -> HandlerRe
     return HandlerReply(http_events.EventStream(state.news, still=http_events.STILL))
 
 
-def _extraction(state: AppState) -> Plain:
-    """Return the extraction model with its state, as far as known."""
-    extraction = state.keeper.extraction()
-    if not extraction["enabled"]:
-        return extraction
-    try:
-        health = state.model_health.value(_PATIENCE)
-    except StoreBusy:
-        return extraction
-    problem = {"problem": health.problem} if health.problem else {}
-    return {**extraction, "status": "healthy" if health else "unhealthy", **problem}
+def redirect_to_ui(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+    """Redirect to the first page, by a relative URL, so that it works behind a proxy's prefix."""
+    first = next(iter(PAGES))
+    return HandlerReply(b"", 307, media="text/html; charset=utf-8", headers={"Location": f"ui/{first}"})
+
+
+def page_of(name: str) -> Callable[[AppState, None, RequestContext], HandlerReply]:
+    """Return the handler of this page."""
+    return lambda _state, _request, _context: _send_file(pages()[name])
+
+
+def page_file(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+    """Return a script, stylesheet or image. NotFound for any other name."""
+    if context.file not in static_files():
+        raise NotFound("The web UI has no such file.", "Open /ui for its start page.")
+    return _send_file(static_files()[context.file])
+
+
+def _send_file(file: StaticFile) -> HandlerReply:
+    return HandlerReply(file.content, media=file.media, headers={"Content-Security-Policy": POLICY})

@@ -53,17 +53,14 @@ def job(state: AppState, request: None, context: RequestContext) -> Plain:  # no
     }
 
 
-def status(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+def status(state: AppState, request: None, context: RequestContext, patience: float | None = None) -> Plain:  # noqa: ARG001
+    """Return the extraction model with its state; `patience` overrides the time to wait for that."""
     extraction = state.keeper.extraction()
     if not extraction["enabled"]:
         return extraction
-    health = state.model_health.value()
+    health = state.model_health.value(patience)
     problem = {"problem": health.problem} if health.problem else {}
     return {**extraction, "status": "healthy" if health else "unhealthy", **problem}
-
-
-def begin_backfill(state: AppState, request: requests.EmptyRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    return {"series": state.keeper.begin_backfill(by=context.by)}
 
 
 def end_backfill(state: AppState, request: requests.EmptyRequest, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -90,7 +87,14 @@ def _store_exchange(
             result = state.keeper.learn(messages, dry_run=True, by=context.by, **about)
         return HandlerReply({"id": None, "new": False, "state": result.state, **result.as_dict()})
     outcome = store_capture(state, messages, wait=request.wait, by=context.by, about=about)
-    return HandlerReply(_format_outcome(outcome), 200 if request.wait and outcome.state not in OPEN else 202)
+    body = {
+        **outcome.result,
+        "id": outcome.id,
+        "new": outcome.new,
+        "state": outcome.state,
+        "reason": outcome.reason,
+    }
+    return HandlerReply(body, 200 if request.wait and outcome.state not in OPEN else 202)
 
 
 def store_capture(state: AppState, messages: Messages, *, wait: bool, by: str, about: Plain) -> CaptureStatus:
@@ -115,13 +119,3 @@ def _reserve_model(state: AppState) -> Iterator[None]:
         yield
     finally:
         state.reading.release()
-
-
-def _format_outcome(outcome: CaptureStatus) -> Plain:
-    return {
-        **outcome.result,
-        "id": outcome.id,
-        "new": outcome.new,
-        "state": outcome.state,
-        "reason": outcome.reason,
-    }

@@ -18,12 +18,10 @@ from cofio.errors import CofioError, Forbidden, InvalidInput, NotConfigured
 from cofio.models.auth import allows
 from cofio.models.exchange import CaptureStatus, ExchangeKwargs
 from cofio.server.http import auth
-from cofio.server.http.audit_log import summarize_response
-from cofio.server.http.context import AppState, RequestContext
-from cofio.server.http.error_responses import redact_for_stranger
+from cofio.server.http.context import AppState, RequestContext, summarize_response
 from cofio.server.http.handlers.hooks import CALLED
 from cofio.server.http.handlers.ingest import store_capture
-from cofio.server.http.responses import JSON, HandlerReply
+from cofio.server.http.responses import JSON, HandlerReply, redact_for_stranger
 from cofio.server.mcp import SDK
 from cofio.server.mcp.caller import BY, KNOWN_AS, Caller, MemoriesLike, folder_or_name
 from cofio.server.mcp.dispatcher import Dispatcher
@@ -76,13 +74,17 @@ class RequestDispatcher(Dispatcher):
     def call(self, name: str, arguments: Mapping[str, Any], client: str) -> ToolResult:
         """Run a tool. Forbidden for a read-only key if the tool writes."""
         tool = find_tool(name)
-        with self._log_refusals(name):
+        act = f"POST /mcp {name}"
+        try:
             if not tool.reads and not allows(self._call.role, "write"):
                 raise auth.insufficient_role("write", self._call.role)
-            answer = super().call(name, arguments, client)
+            result = super().call(name, arguments, client)
+        except Forbidden as error:
+            self._state.audit(self._call, act, "refused", error.message)
+            raise
         if not tool.reads:
-            self._note(name, "done", summarize_response(answer.data))
-        return answer
+            self._state.audit(self._call, act, "done", summarize_response(result.data))
+        return result
 
     @contextmanager
     def _open(self, *, new: bool) -> Iterator[MemoriesLike]:  # noqa: ARG002 - the service has its store
@@ -92,33 +94,18 @@ class RequestDispatcher(Dispatcher):
             raise redact_for_stranger(error) if self._call.viewer else error from None
 
     def _build_caller(self, client: str) -> Caller:
-        headers = self._call.headers
-        by = auth.caller(headers, self._call.key, BY)
-        name = (
-            client or headers.get("x-cofio-client", "").strip() or _identify_client(headers.get("user-agent", "")) or BY
+        headers, viewer = self._call.headers, self._call.viewer
+        # In the older protocol, requests do not name their client.
+        product = headers.get("user-agent", "").partition("/")[0].strip()
+        product = KNOWN_AS.get(product, product)
+        name = client or headers.get("x-cofio-client", "").strip() or (product if product in CALLED else BY)
+        return Caller(
+            self._named(self._call.project) or None,
+            name,
+            self._named,
+            auth.caller(headers, self._call.key, BY),
+            viewer.below if viewer else str,
         )
-        within = self._call.viewer.below if self._call.viewer else str
-        return Caller(self._named(self._call.project) or None, name, self._named, by, within)
-
-    @contextmanager
-    def _log_refusals(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except Forbidden as error:
-            self._note(name, "refused", error.message)
-            raise
-
-    def _note(self, name: str, outcome: str, summary: str) -> None:
-        """Write an audit log entry. Without keys, callers cannot be identified and nothing is recorded."""
-        if self._call.auth == "ok":
-            self._state.keeper.services.keys.record(self._call.entry(f"POST /mcp {name}", outcome, summary))
-
-
-def _identify_client(agent: str) -> str:
-    """Return the client name if known: in the older protocol, requests do not name their client."""
-    product = agent.partition("/")[0].strip()
-    name = KNOWN_AS.get(product, product)
-    return name if name in CALLED else ""
 
 
 class _LimitedMemories:

@@ -1,23 +1,40 @@
-"""Handlers of the core routes: synchronous functions from values to plain values."""
+"""Handlers of the service itself, of memories, episodes and maintenance, and the formats of replies."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from threading import Event
 from typing import Any
 
 from msgspec import UNSET
 
 from cofio.errors import CofioError
-from cofio.models.memory import Change, Changeset, Decision, Delete, Fact, Hit, ScopeKwargs, is_poor_match, to_plain
+from cofio.models.auth import Key
+from cofio.models.domain_knowledge import KnowledgeChange
+from cofio.models.memory import (
+    Briefing,
+    Change,
+    Decision,
+    Delete,
+    Hit,
+    Novelty,
+    Page,
+    ScopeKwargs,
+    is_poor_match,
+    to_plain,
+)
 from cofio.server.http import metrics, requests
 from cofio.server.http.context import AppState, RequestContext
+from cofio.server.http.operations import find_table
 from cofio.server.http.responses import HandlerReply
 from cofio.version import __version__
 
 Plain = dict[str, Any]
+EXPORT_MEDIA = "application/x-ndjson"
+_EXPORT_PART = 65_536  # minimum characters per chunk
 
 # ── the service itself ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -38,9 +55,8 @@ def stats(state: AppState, request: None, context: RequestContext) -> Plain:  # 
 
 
 def prometheus_metrics(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return HandlerReply(
-        state.metrics.render(state.memory_count.value(), state.inbox_status.value()), media=metrics.MEDIA
-    )
+    content = state.metrics.render(state.memory_count.value(), state.inbox_status.value())
+    return HandlerReply(content, media=metrics.MEDIA)
 
 
 def openapi_document(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
@@ -65,22 +81,15 @@ def search_all(state: AppState, request: requests.SearchAllRequest, context: Req
     return {"results": [_format_hits(query.text, hits) for query, hits in zip(queries, hit_lists, strict=True)]}
 
 
-def recall(state: AppState, request: requests.RecallRequest, context: RequestContext) -> Plain:
-    briefing = state.keeper.recall(by=context.by, **request.sent_fields())
-    return {"text": briefing.text, "ids": list(briefing.ids), "tokens": briefing.tokens}
+def _format_hits(query: str, hits: Sequence[Hit]) -> Plain:
+    results = [hit.as_dict() for hit in hits]
+    return {"query": query, "count": len(hits), "poor_match": is_poor_match(hits), "results": results}
 
 
-def is_novel(state: AppState, request: requests.IsNovelRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    fact = Fact(text=request.text, speaker=request.speaker)
-    threshold = None if request.threshold is UNSET else request.threshold
-    novelty = state.keeper.is_novel(fact, threshold=threshold, **request.scope_fields())
-    return {
-        "novel": novelty.novel,
-        "is_novel": novelty.novel,
-        "similarity": round(novelty.similarity, 6),
-        "match": novelty.match.as_dict() if novelty.match else None,
-        "reason": novelty.reason,
-    }
+def search_episodes(state: AppState, request: requests.RequestModel, context: RequestContext) -> Plain:  # noqa: ARG001
+    fields = request.arguments()
+    hits = state.keeper.search_episodes(**fields)
+    return {"query": fields["query"], "count": len(hits), "episodes": [hit.as_dict() for hit in hits]}
 
 
 def get(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
@@ -88,70 +97,38 @@ def get(state: AppState, request: None, context: RequestContext) -> Plain:  # no
     return {**state.keeper.get(context.id).as_dict(), **({} if episode is None else {"episode": episode})}
 
 
-def list_(state: AppState, request: requests.ListingRequest, context: RequestContext) -> Plain:  # noqa: ARG001
-    after = None if request.after is UNSET else request.after
-    page = state.keeper.list(limit=request.limit, after=after, skip=request.skip, **request.scope_fields())
-    return {"memories": [memory.as_dict() for memory in page.memories], "next": page.next, "total": page.total}
-
-
-# ── write ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def add(state: AppState, request: requests.AddRequest, context: RequestContext) -> HandlerReply:
-    change = state.keeper.add(request.as_fact(), dedup=request.deduplicate, by=context.by, why=request.reason())
-    body = {**format_outcome(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
-    return HandlerReply(body, 200 if change.action == "noop" else 201)
-
-
-def add_all(state: AppState, request: requests.AddAllRequest, context: RequestContext) -> Plain:
-    changes = state.keeper.add_all(request.as_facts(), dedup=request.deduplicate, by=context.by, why=request.reason())
-    counts = Counter(change.action for change in changes)
-    return {
-        "added": counts["add"],
-        "updated": counts["update"],
-        "duplicates": counts["noop"],
-        "changeset": changes[0].changeset,
-        "results": [format_outcome(change) for change in changes],
-    }
-
-
-def update(state: AppState, request: requests.EditRequest, context: RequestContext) -> Plain:
-    return _format_change(state.keeper.update(context.id, by=context.by, why=request.reason(), **request.changes()))
-
-
-def delete(state: AppState, request: requests.DeleteRequest, context: RequestContext) -> Plain:
-    if request.purge:
-        with suppress(CofioError):  # a purge is not delayed
-            state.sessions.import_spool()  # pending spool entries could bring it back; in the inbox they are erased too
-    remove = state.keeper.purge if request.purge else state.keeper.delete
-    change = remove(context.id, by=context.by, why=request.reason())
-    return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
-
-
-def restore(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return _format_change(state.keeper.restore(context.id, by=context.by, why=request.reason()))
-
-
-def mark_fresh(state: AppState, request: requests.ReasonRequest, context: RequestContext) -> Plain:
-    return _format_change(state.keeper.mark_fresh(context.id, by=context.by, why=request.reason()))
-
-
 def freshness(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
     result = state.keeper.freshness(context.id)
     return {"id": context.id, "freshness": result.state, "stale": list(result.notes)}
 
 
-def supersede(state: AppState, request: requests.SupersedeRequest, context: RequestContext) -> Plain:
-    written, archived = state.keeper.supersede(
-        request.old_id, request.new_text, by=context.by, why=request.reason(), **request.fact_fields()
-    )
-    return {
-        "old_id": archived.memory_id,
-        "new_id": written.memory_id,
-        "previous_text": written.memory.previous_text,
-        "changeset": written.changeset,
-        "memory": written.memory.as_dict(),
-    }
+def knowledge_history(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    table = find_table(context)
+    changes = state.keeper.knowledge.history(table, context.row)
+    return {"table": table, "key": context.row, "changes": [change.as_dict() for change in changes]}
+
+
+# ── remove ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def delete(state: AppState, request: requests.DeleteRequest, context: RequestContext) -> Plain:
+    if request.purge:
+        _import_spool(state)  # in the inbox, too, its entries are erased
+    remove = state.keeper.purge if request.purge else state.keeper.delete
+    change = remove(context.id, by=context.by, why=request.reason())
+    return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
+
+
+def purge_episode(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
+    _import_spool(state)
+    state.keeper.purge_episode(context.id)
+    return {"id": context.id, "action": "purge"}
+
+
+def _import_spool(state: AppState) -> None:
+    """Import pending spool entries, which could bring back what is purged. A purge is not delayed by an error."""
+    with suppress(CofioError):
+        state.sessions.import_spool()
 
 
 # ── bulk operations, dry run by default ───────────────────────────────────────────────────────────────────────────────
@@ -163,7 +140,11 @@ def deduplicate(state: AppState, request: requests.DeduplicateRequest, context: 
     if request.dry_run:
         return _format_plan(state.keeper.find_duplicates(threshold=threshold, **within), None)
     changeset = state.keeper.merge_duplicates(threshold=threshold, by=context.by, why=request.reason(), **within)
-    return _format_plan(_restore_decisions(changeset), changeset.id if changeset else None, dry=False)
+    if changeset is None:
+        return _format_plan([], None, dry=False)
+    deletes = [change for change in changeset.changes if change.action == "delete"]
+    decisions = [Delete(change.memory_id, change.reason, change.memory.superseded_by) for change in deletes]
+    return _format_plan(decisions, changeset.id, dry=False)
 
 
 def delete_all(state: AppState, request: requests.DeleteAllRequest, context: RequestContext) -> Plain:
@@ -178,12 +159,62 @@ def delete_all(state: AppState, request: requests.DeleteAllRequest, context: Req
     return _format_plan(decisions, changeset.id, dry=False)
 
 
-# ── formatting ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _format_plan(decisions: Sequence[Decision], changeset_id: int | None, *, dry: bool = True) -> Plain:
+    rows = [to_plain(decision) for decision in decisions]
+    return {"dry_run": dry, "count": len(rows), "decisions": rows, "changeset": changeset_id}
 
 
-def _format_hits(query: str, hits: Sequence[Hit]) -> Plain:
-    results = [hit.as_dict() for hit in hits]
-    return {"query": query, "count": len(hits), "poor_match": is_poor_match(hits), "results": results}
+def runs(state: AppState, request: requests.RequestModel, context: RequestContext) -> Plain:  # noqa: ARG001
+    rows = [run.as_dict() for run in state.keeper.runs(**request.arguments())]
+    return {"runs": rows, "schedules": dict(state.schedules)}
+
+
+def usage(state: AppState, request: requests.UsageRequest, context: RequestContext) -> Plain:  # noqa: ARG001
+    memories = state.keeper.usage(**request.arguments())
+    return {"view": request.view, "memories": [memory.as_dict() for memory in memories]}
+
+
+# ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def export(state: AppState, request: requests.ExportRequest, context: RequestContext) -> HandlerReply:  # noqa: ARG001
+    return HandlerReply(ExportStream(state.keeper.export_lines(vectors=request.vectors)))
+
+
+class ExportStream:
+    """Export as a stream of lines from one snapshot of the store: read no faster than it is sent."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self._first = b""
+        self._stopped = Event()
+
+    def head(self) -> HandlerReply:
+        """Return the status and headers. Errors of the store appear here, before the reply has started."""
+        self._first = self.part()
+        return HandlerReply(b"", media=EXPORT_MEDIA)
+
+    def part(self) -> bytes:
+        if self._first:
+            first, self._first = self._first, b""
+            return first
+        lines: list[str] = []
+        size = 0
+        while size < _EXPORT_PART and not self._stopped.is_set() and (line := next(self._lines, "")):
+            lines.append(line)
+            size += len(line)
+        return "".join(lines).encode()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def done(self) -> None:
+        """Release the snapshot."""
+        if close := getattr(self._lines, "close", None):
+            close()
+
+
+# ── formats of replies ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def format_outcome(change: Change) -> Plain:
@@ -194,17 +225,60 @@ def format_outcome(change: Change) -> Plain:
     return {**about, "replaced": replaced, "near": near}
 
 
-def _format_change(change: Change) -> Plain:
+def format_added(change: Change) -> HandlerReply:
+    body = {**format_outcome(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
+    return HandlerReply(body, 200 if change.action == "noop" else 201)
+
+
+def format_added_batch(changes: Sequence[Change]) -> Plain:
+    counts = Counter(change.action for change in changes)
+    return {
+        "added": counts["add"],
+        "updated": counts["update"],
+        "duplicates": counts["noop"],
+        "changeset": changes[0].changeset,
+        "results": [format_outcome(change) for change in changes],
+    }
+
+
+def format_change(change: Change) -> Plain:
     fields = {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
     return {**fields, "memory": change.memory.as_dict()}
 
 
-def _format_plan(decisions: Sequence[Decision], changeset_id: int | None, *, dry: bool = True) -> Plain:
-    rows = [to_plain(decision) for decision in decisions]
-    return {"dry_run": dry, "count": len(rows), "decisions": rows, "changeset": changeset_id}
+def format_superseded(changes: tuple[Change, Change]) -> Plain:
+    written, archived = changes
+    return {
+        "old_id": archived.memory_id,
+        "new_id": written.memory_id,
+        "previous_text": written.memory.previous_text,
+        "changeset": written.changeset,
+        "memory": written.memory.as_dict(),
+    }
 
 
-def _restore_decisions(changeset: Changeset | None) -> list[Delete]:
-    """Return the decisions of a merge, reconstructed from its changes."""
-    deletes = [change for change in changeset.changes if change.action == "delete"] if changeset else []
-    return [Delete(change.memory_id, change.reason, change.memory.superseded_by) for change in deletes]
+def format_novelty(novelty: Novelty) -> Plain:
+    return {
+        "novel": novelty.novel,
+        "is_novel": novelty.novel,
+        "similarity": round(novelty.similarity, 6),
+        "match": novelty.match.as_dict() if novelty.match else None,
+        "reason": novelty.reason,
+    }
+
+
+def format_page(page: Page) -> Plain:
+    return {"memories": [memory.as_dict() for memory in page.memories], "next": page.next, "total": page.total}
+
+
+def format_briefing(briefing: Briefing) -> Plain:
+    return {"text": briefing.text, "ids": list(briefing.ids), "tokens": briefing.tokens}
+
+
+def format_row_change(change: KnowledgeChange) -> HandlerReply:
+    return HandlerReply(change.as_dict(), 201 if change.action == "add" else 200)
+
+
+def format_new_key(created: tuple[Key, str]) -> HandlerReply:
+    key, secret = created
+    return HandlerReply({**key.as_dict(), "secret": secret}, 201)

@@ -12,7 +12,6 @@ from typing import Any
 
 from cofio import settings as setting
 from cofio.errors import Forbidden, Misconfigured, NotConfigured
-from cofio.models.diagnostics import Check
 from cofio.models.exchange import Item
 from cofio.server.http import requests
 from cofio.server.http.context import AppState, RequestContext
@@ -39,7 +38,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Notes": ("notes", "notes_folders", "notes_poll_seconds"),
     "Clients": ("claude_home", "codex_home", "cursor_home", "openclaw_home", "openclaw_config"),
 }  # fmt: skip
-_UNTOLD = "..."  # placeholder of a hidden value
+_HIDDEN = "..."  # placeholder of a hidden value
 
 
 # ── settings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -70,6 +69,7 @@ def _describe_setting(field: Any, group: str, settings: Settings, now: Settings)
     name, secret = field.name, field.metadata["secret"]
     origin = settings.origins.get(name, "default")
     same = getattr(settings, name) == getattr(now, name)
+    is_hidden = secret or settings.shown(name) != str(getattr(settings, name))
     if origin == "flag" and same:  # redundant, such as flags passed on by `cofio up`
         origin = now.origins.get(name, origin)
     return {
@@ -77,28 +77,20 @@ def _describe_setting(field: Any, group: str, settings: Settings, now: Settings)
         "group": group,
         "variables": list(field.metadata["variables"]),
         "says": field.metadata["says"],
-        "value": _is_set(settings, name) if secret else _get_value(settings, name),
-        "default": _is_set(Settings(), name) if secret else _get_value(Settings(), name),
+        "value": _get_value(settings, name, secret=secret),
+        "default": _get_value(Settings(), name, secret=secret),
         "origin": origin,
         "secret": secret,
-        "line": "" if name == "home" else setting.line(name, _get_file_value(settings, name, secret)),
+        "line": "" if name == "home" else setting.line(name, _HIDDEN if is_hidden else _get_value(settings, name)),
         "waits": not same and origin != "flag",  # a different value takes effect at the next start
     }
 
 
-def _is_set(settings: Settings, name: str) -> str:
-    return "set" if getattr(settings, name) else "not set"
-
-
-def _get_value(settings: Settings, name: str) -> bool | int | float | str:
+def _get_value(settings: Settings, name: str, *, secret: bool = False) -> bool | int | float | str:
     value = getattr(settings, name)
+    if secret:
+        return "set" if value else "not set"
     return value if isinstance(value, bool | int | float) else settings.shown(name)
-
-
-def _get_file_value(settings: Settings, name: str, secret: bool) -> bool | int | float | str:
-    """Return the value for the file; a placeholder for a hidden one."""
-    value = getattr(settings, name)
-    return _UNTOLD if secret or settings.shown(name) != str(value) else _get_value(settings, name)
 
 
 # ── the doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -112,12 +104,16 @@ def examine(state: AppState, request: requests.DoctorRequest, context: RequestCo
     if state.doctor is None:
         raise NotConfigured("This service cannot run the doctor.", "Start it with `cofio serve` or `cofio up`.")
     checks = state.doctor(_InProcessService(state, context), request.about == "clients")
-    return {"checks": [_format_check(check) for check in checks]}
-
-
-def _format_check(check: Check) -> Plain:
-    hint = check.remedy if check.state != "ok" else ""
-    return {"name": check.name, "state": check.state, "says": check.says, "hint": hint}
+    rows = [
+        {
+            "name": check.name,
+            "state": check.state,
+            "says": check.says,
+            "hint": check.remedy if check.state != "ok" else "",
+        }
+        for check in checks
+    ]
+    return {"checks": rows}
 
 
 class _InProcessService:
