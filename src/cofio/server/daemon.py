@@ -70,11 +70,6 @@ class Instance:
     started_at: str = ""
     host: str = ""
 
-    @property
-    def uptime(self) -> float:
-        """Seconds since the start."""
-        return (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds() if self.started_at else 0.0
-
 
 def lock_path(settings: Settings) -> Path:
     """Return the lock file of the store. Different paths to one store give the same file."""
@@ -374,15 +369,16 @@ def status(settings: Settings) -> dict[str, Any]:
         "running": instance is not None,
         "answering": False,
         "url": settings.url or (instance.url if instance else settings.service_url),
-        "pid": instance.pid if instance else None,
-        "version": instance.version if instance else None,
-        "uptime_seconds": round(instance.uptime, 1) if instance else None,
-        "memories": None,
+        **dict.fromkeys(("pid", "version", "uptime_seconds", "memories")),
         "store": settings.shown("store"),
         "embedder": settings.embedder,
         "key": None,
         "role": None,
     }
+    if instance:
+        started_at = datetime.fromisoformat(instance.started_at) if instance.started_at else datetime.now(UTC)
+        uptime = round((datetime.now(UTC) - started_at).total_seconds(), 1)
+        state.update(pid=instance.pid, version=instance.version, uptime_seconds=uptime)
     if settings.url or (instance and instance.url):
         state.update(_check_health(state["url"], settings.api_key))
     if settings.url:

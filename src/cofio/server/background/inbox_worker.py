@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from cofio.core import Keeper
 from cofio.errors import CofioError, StoreBusy
@@ -42,12 +43,15 @@ class InboxWorker:
     ) -> None:
         self._keeper = keeper
         self._fetch = fetch  # imports deliveries left outside the inbox
-        self._days_kept = days_kept
-        self._retrieval_days = retrieval_days
-        self._audit_days = audit_days
-        self._episode_days = episode_days
-        self._episode_mb = episode_mb
-        self._llm_text_days = llm_text_days
+        self._apply_retention = partial(
+            keeper.services.retention.apply,
+            captures=days_kept,
+            retrievals=retrieval_days,
+            audit=audit_days,
+            episodes=episode_days,
+            episode_mb=episode_mb,
+            llm_texts=llm_text_days,
+        )
         self._retention_at = 0.0
         self._last_capture = 0.0  # time of the last capture
         self._wake = threading.Event()
@@ -108,7 +112,9 @@ class InboxWorker:
                     except CofioError as error:  # the inbox is processed nevertheless
                         _log.warning("captures that hooks stored on disk could not be imported: %s", error)
                 self.drain()
-                self._apply_retention()
+                if not self._retention_at or time.monotonic() >= self._retention_at + _RETENTION_EVERY:
+                    self._retention_at = time.monotonic()
+                    self._apply_retention()
                 pause = self._do_pending_work()
             except CofioError as error:
                 _log.warning("the inbox cannot be processed: %s", error)
@@ -134,17 +140,3 @@ class InboxWorker:
         except CofioError as error:  # such as an embedder that is down; word search works meanwhile
             _log.debug("embedding of episodes postponed: %s", error)
         return time.monotonic() - started if has_more else _POLL
-
-    def _apply_retention(self) -> None:
-        """Apply the retention periods, at most once an hour."""
-        if self._retention_at and time.monotonic() < self._retention_at + _RETENTION_EVERY:
-            return
-        self._retention_at = time.monotonic()
-        self._keeper.services.retention.apply(
-            captures=self._days_kept,
-            retrievals=self._retrieval_days,
-            audit=self._audit_days,
-            episodes=self._episode_days,
-            episode_mb=self._episode_mb,
-            llm_texts=self._llm_text_days,
-        )

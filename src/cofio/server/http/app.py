@@ -6,10 +6,11 @@ import os
 import re
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import unquote
 
 from anyio import CapacityLimiter, to_thread
 from msgspec import json
@@ -24,8 +25,9 @@ from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import Forbidden, InvalidInput, Misconfigured, NotFound
 from cofio.hooks import endpoint_file
-from cofio.models.auth import digest
+from cofio.models.auth import Role, digest
 from cofio.models.diagnostics import Doctor
+from cofio.models.memory import MAX_LABEL, to_utc_iso
 from cofio.ports import Clock, Health, Stoppable
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.background.notes_watcher import NotesWatcher
@@ -191,10 +193,9 @@ class Endpoint:
         address = request.client.host if request.client else ""
         act = f"{request.method[:10]} {self.path or 'nowhere'}"
         access = await service.authenticator.identify(headers, address, act)
-        if route is None or not route.public:
-            auth.refuse_without_key(access.auth)
-        if route is not None:
-            service.authenticator.check_role(route.role, access, address, act)
+        required: Role = route.role if route else "read"
+        is_public = route is not None and route.public
+        service.authenticator.check_access(required, access, address, act, is_public=is_public)
         if access.key:
             service.state.keeper.services.keys.record_use(access.key, service.clock())
         request.scope[STRANGER] = access.viewer is not None or access.auth == "missing"
@@ -222,6 +223,11 @@ class Endpoint:
             kind = next((name for start, name in _THINGS.items() if self.path.startswith(start)), "memory")
             hint = "An id is a positive integer, as returned in replies."
             raise NotFound(f"There is no {kind} {names['id'][:40]!r}.", hint)
+        is_forwarded = any(name in headers for name in ("forwarded", "x-forwarded-for", "x-real-ip"))
+        at = ""  # now
+        with suppress(KeyError, InvalidInput):
+            at = to_utc_iso(headers["x-cofio-at"])
+        project = unquote(headers.get("x-cofio-project", ""), errors="ignore").replace("\x00", "").strip()
         return RequestContext(
             by=auth.caller(headers, access.key),
             auth=access.auth,
@@ -229,9 +235,9 @@ class Endpoint:
             table=names.get("table", ""),
             row=names.get("row", ""),
             file=names.get("file", ""),
-            project=auth.project(headers),
-            local=auth.is_loopback(address) and not auth.is_forwarded(headers),
-            at=auth.event_time(headers),
+            project=project[:MAX_LABEL],
+            local=auth.is_loopback(address) and not is_forwarded,  # a proxy here does not make callers local
+            at=at,
             viewer=access.viewer,
             role=access.role,
             key=access.key,

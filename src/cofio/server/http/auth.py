@@ -13,16 +13,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import unquote
 
 from anyio import fail_after
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from cofio.errors import CofioError, Forbidden, InvalidInput, MissingKey, TooLarge, TooManyTries, WrongKey
-from cofio.models import memory
 from cofio.models.auth import AuditEntry, Key, Role, allows, digest
-from cofio.models.memory import MAX_LABEL, Viewer
+from cofio.models.memory import Viewer
 from cofio.ports import Clock
 from cofio.server.http.key_cache import MOST_TRIES, FailedAuthLimiter, KeyCache, parse_address
 from cofio.settings import Settings
@@ -122,8 +120,14 @@ class Authenticator:
         refused_key = next(iter(keys.values()), None)
         raise self._record_refusal(_invalid_key(refused_key), address, act, refused_key)
 
-    def check_role(self, required: Role, access: AuthResult, address: str, act: str) -> None:
-        """Raise if the key's role is not sufficient."""
+    def check_access(
+        self, required: Role, access: AuthResult, address: str, act: str, *, is_public: bool = False
+    ) -> None:
+        """Raise if the caller sent no key but needs one, or if the key's role is not sufficient."""
+        if access.auth == "missing" and not is_public:
+            create = "`cofio keys create` makes one where the service runs."
+            hint = f"Send it as X-API-Key; clients read COFIO_API_KEY. {create}"
+            raise MissingKey("The service requires an API key.", hint)
         if not allows(access.role, required):
             raise self._record_refusal(insufficient_role(required, access.role), address, act, access.key)
 
@@ -145,13 +149,6 @@ class Authenticator:
         at, message = self._clock(), error.message
         self._note(AuditEntry(at=at, act=act, outcome="refused", key=number, name=name, what=message, address=address))
         return error
-
-
-def refuse_without_key(auth: Auth) -> None:
-    """Raise if the caller sent no key but needs one."""
-    if auth == "missing":
-        hint = "Send it as X-API-Key; clients read COFIO_API_KEY. `cofio keys create` makes one where the service runs."
-        raise MissingKey("The service requires an API key.", hint)
 
 
 def insufficient_role(required: Role, role: Role) -> Forbidden:
@@ -182,24 +179,6 @@ def is_near(host: str) -> bool:
     except (OSError, UnicodeError):
         return False
     return all(is_loopback(str(address[4][0])) for address in addresses)
-
-
-def project(headers: Headers) -> str:
-    """Return the caller's current project from the header; "" without it."""
-    return unquote(headers.get("x-cofio-project", ""), errors="ignore").replace("\x00", "").strip()[:MAX_LABEL]
-
-
-def event_time(headers: Headers) -> str:
-    """Return the time of the event from the header; "" for now, or if it is not a valid time."""
-    try:
-        return memory.to_utc_iso(headers["x-cofio-at"])
-    except (KeyError, InvalidInput):
-        return ""
-
-
-def is_forwarded(headers: Mapping[str, str]) -> bool:
-    """Return whether a proxy forwarded the request: a proxy on this machine does not make callers local."""
-    return any(name in headers for name in ("forwarded", "x-forwarded-for", "x-real-ip"))
 
 
 def is_loopback(address: str) -> bool:

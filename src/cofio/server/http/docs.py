@@ -48,7 +48,11 @@ def page(routes: Sequence[Route], document: Mapping[str, Any]) -> HandlerReply:
         version=escape(__version__),
         style=_STYLE,
         routes="\n".join(_route(route, schemas) for route in routes),
-        shapes="\n".join(_shape(name, schemas[name]) for name in sorted(schemas)),
+        shapes="\n".join(
+            f'<details id="{escape(name)}"><summary><code>{escape(name)}</code></summary>'
+            f"<div>{_table(_rows(schemas[name], '', 'optional'))}</div></details>"
+            for name in sorted(schemas)
+        ),
     )
     return HandlerReply(html.encode(), media="text/html; charset=utf-8", headers={"Content-Security-Policy": _POLICY})
 
@@ -71,11 +75,6 @@ def _route(route: Route, schemas: Mapping[str, Any]) -> str:
     parts = [_table(rows), example, f"<p>Returns {response}.{role}</p>"]
     head = f"<b>{route.method}</b><code>{escape(route.path)}</code><span>{escape(route.summary)}</span>"
     return f"<details><summary>{head}</summary><div>{''.join(parts)}</div></details>"
-
-
-def _shape(name: str, schema: Mapping[str, Any]) -> str:
-    head = f"<summary><code>{escape(name)}</code></summary>"
-    return f'<details id="{escape(name)}">{head}<div>{_table(_rows(schema, "", "optional"))}</div></details>'
 
 
 def _rows(schema: Mapping[str, Any], required: str, optional: str) -> list[str]:

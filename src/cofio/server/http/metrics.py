@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
 from cofio.models.dashboard import Injection
@@ -26,7 +23,7 @@ class Metrics:
         self._requests = Counter("cofio_http_requests", "HTTP requests answered.", labels, registry=registry)
         text = "Duration of HTTP requests in seconds."
         self._seconds = Histogram("cofio_http_request_seconds", text, ("route",), registry=registry, buckets=_SECONDS)
-        self._in_flight = Gauge("cofio_http_in_flight", "HTTP requests in progress.", registry=registry)
+        self.in_flight = Gauge("cofio_http_in_flight", "HTTP requests in progress.", registry=registry)
         text = "Memories in the store, without archived ones."
         self._memories = Gauge("cofio_memories", text, registry=registry)
         text = "Duration of learning from an exchange, by method: pattern, llm or none."
@@ -41,12 +38,6 @@ class Metrics:
         self._injected = Histogram("cofio_injected_tokens", text, ("occasion",), registry=registry, buckets=_TOKENS)
         self._inbox = Gauge("cofio_inbox", "Captured exchanges, by state.", ("state",), registry=registry)
         Info("cofio", "Version of the service.", registry=registry).info({"version": __version__})
-
-    @contextmanager
-    def flight(self) -> Iterator[None]:
-        """Count a request in progress."""
-        with self._in_flight.track_inprogress():
-            yield
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a reply. Routes are templates, so that callers cannot create new series."""

@@ -32,7 +32,7 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        with self._metrics.flight():
+        with self._metrics.in_flight.track_inprogress():
             status = await self._run_app(scope, receive, send)
         seconds = time.perf_counter() - began
         route = getattr(scope.get("endpoint"), "path", "other")
