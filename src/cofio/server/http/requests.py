@@ -605,18 +605,15 @@ def _convert(name: str, entries: Sequence[_Entry], convert: Callable[[_Entry], _
 
 def _check_folder(text: str) -> Path:
     """Return the folder after validation. Only absolute paths: the service's working directory is unspecified."""
-    if "\0" in text or not Path(text).is_absolute():
-        raise InvalidInput(
-            f"folder is {text!r}, which is not an absolute path.",
-            "Give the absolute path of a folder on the service's machine.",
-        )
     folder = Path(text)
+    if "\0" in text or not folder.is_absolute():
+        hint = "Give the absolute path of a folder on the service's machine."
+        raise InvalidInput(f"folder is {text!r}, which is not an absolute path.", hint)
     try:
         resolved = folder.resolve(strict=True)
     except FileNotFoundError as error:
-        raise NotFound(
-            f"There is no folder {text}.", "Give the path of an existing folder on the service's machine."
-        ) from error
+        hint = "Give the path of an existing folder on the service's machine."
+        raise NotFound(f"There is no folder {text}.", hint) from error
     except (OSError, RuntimeError, UnicodeEncodeError) as error:
         raise InvalidInput(f"{text!r} cannot be read.", "Give a folder that the service may read.") from error
     if not resolved.is_dir():

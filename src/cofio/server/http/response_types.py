@@ -44,7 +44,7 @@ from cofio.models.exchange import InboxStatus, Item, LearningResult, Sentence, S
 from cofio.models.llm_calls import LLMUsage
 from cofio.models.maintenance import MaintenancePlan
 from cofio.models.markdown_notes import IndexResult, VaultExportResult
-from cofio.models.memory import Anchor, Change, Explanation, Hit, MatchType, Memory, Novelty, Strength
+from cofio.models.memory import Anchor, Change, Explanation, Hit, Memory, Novelty, Strength
 from cofio.models.sessions import CompactionSummary, SessionDetail, SessionTurn
 
 Freshness = Literal["", "fresh", "changed", "vanished"]
@@ -275,21 +275,6 @@ class CaptureResponse(TypedDict):
     reason: NotRequired[str]
 
 
-class EpisodeHitResponse(TypedDict):
-    episode: int
-    passage: int
-    text: str
-    at: str
-    session: str
-    project: str
-    source: str
-    capture: int | None
-    score: float
-    similarity: float
-    keyword_score: float
-    match_type: MatchType
-
-
 #: Shapes with further fields that are not listed.
 _OPEN_SHAPES = (StatsResponse, CaptureResponse, ExtractionResponse, ActionResponse)
 
@@ -328,7 +313,15 @@ _WIRE: Mapping[type, _Wire] = {
         omit=("seconds",),
     ),
     Item: _Wire({"exchange": dict[str, Any] | None, "result": dict[str, Any]}),
-    EpisodeHit: _Wire(get_type_hints(EpisodeHitResponse), omit=("keyword",)),
+    EpisodeHit: _Wire(
+        {
+            **dict.fromkeys(("passage", "episode"), int),
+            **dict.fromkeys(("text", "at", "session", "project", "source"), str),
+            "capture": int | None,
+            "keyword_score": float,
+        },
+        omit=("keyword",),
+    ),
     InboxStatus: _Wire({"balanced": bool}),
     StoreState: _Wire({"name": Literal["sqlite", "postgresql", "memory"]}),
     Key: _Wire(inline=("grant",)),

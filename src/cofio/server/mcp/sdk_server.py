@@ -29,6 +29,7 @@ _AT_ONCE = 8  # concurrent calls; others wait
 _THEIRS = (InvalidInput, NotFound, Conflict)  # errors caused by the request
 _WRONG = "An internal error occurred in cofio. See the log of cofio for details."
 _Context = ServerRequestContext[Any]
+_PageParams = types.PaginatedRequestParams | None
 _Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
 
@@ -71,17 +72,13 @@ class _SdkHandlers:
     def __init__(self, dispatcher: Dispatcher, run: RunInThread) -> None:
         self._dispatcher, self._run = dispatcher, run
 
-    async def list_tools(
-        self, _context: _Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(self, _context: _Context, _params: _PageParams) -> types.ListToolsResult:
         return types.ListToolsResult.model_validate({"tools": [tool.as_listed() for tool in TOOLS]})
 
     async def call_tool(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         return await self._run(_call_tool, self._dispatcher, params.name, params.arguments or {}, _read_client(context))
 
-    async def list_prompts(
-        self, _context: _Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
+    async def list_prompts(self, _context: _Context, _params: _PageParams) -> types.ListPromptsResult:
         return types.ListPromptsResult.model_validate({"prompts": list(PROMPTS)})
 
     async def get_prompt(self, context: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
@@ -93,15 +90,11 @@ class _SdkHandlers:
             description=result.title, messages=[types.PromptMessage(role="user", content=content)]
         )
 
-    async def list_resources(
-        self, _context: _Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
+    async def list_resources(self, _context: _Context, params: _PageParams) -> types.ListResourcesResult:
         cursor = (params.cursor if params else None) or ""
         return types.ListResourcesResult.model_validate(await self._run_checked(self._dispatcher.listed, cursor))
 
-    async def list_templates(
-        self, _context: _Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
+    async def list_templates(self, _context: _Context, _params: _PageParams) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult.model_validate({"resourceTemplates": list(TEMPLATES)})
 
     async def read_resource(
@@ -195,45 +188,36 @@ class HttpReply(NamedTuple):
 def handle_post(dispatcher: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
     """Answer one POST, which is self-contained: no state is left for the next.
 
-    Blocking, to be run in its own thread: the body is read and the reply written here, outside the service's event
-    loop.
+    Blocking, to be run in its own thread, outside the service's event loop: that thread also runs the tool.
     """
-    return anyio.run(_run_exchange, dispatcher, headers, body)
+    pending = [{"type": "http.request", "body": body, "more_body": False}]
+    status, media, content = 500, "", bytearray()
 
-
-async def _run_exchange(dispatcher: Dispatcher, headers: Mapping[str, str], body: bytes) -> HttpReply:
-    size = max(1, len(body))  # already checked on receipt
-    manager = StreamableHTTPSessionManager(
-        server(dispatcher, _run_here), json_response=True, stateless=True, max_request_body_size=size
-    )
-    buffered = _BufferedRequest(body)
-    raw_headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": raw_headers}
-    async with manager.run():
-        await manager.handle_request(scope, buffered.receive, buffered.send)
-    return HttpReply(buffered.status, buffered.media, bytes(buffered.said))
-
-
-class _BufferedRequest:
-    """Both ends of an HTTP request for an in-process ASGI app: the body sent, and the reply received."""
-
-    def __init__(self, body: bytes) -> None:
-        self._sent = [{"type": "http.request", "body": body, "more_body": False}]
-        self.status, self.media, self.said = 500, "", bytearray()
-
-    async def receive(self) -> dict[str, Any]:
-        if not self._sent:
+    async def receive() -> dict[str, Any]:
+        if not pending:
             await anyio.sleep_forever()
-        return self._sent.pop()
+        return pending.pop()
 
-    async def send(self, message: Any) -> None:
+    async def send(message: Any) -> None:
+        nonlocal status, media
         if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self.media = dict(message["headers"]).get(b"content-type", b"").decode("latin-1")
+            status = message["status"]
+            media = dict(message["headers"]).get(b"content-type", b"").decode("latin-1")
         else:
-            self.said += message.get("body", b"")
+            content.extend(message.get("body", b""))
 
+    async def run_here(work: Callable[..., _Result], *args: Any) -> _Result:
+        return work(*args)
 
-async def _run_here(work: Callable[..., _Result], *args: Any) -> _Result:
-    """Run in this thread, which has nothing else to do."""
-    return work(*args)
+    async def exchange() -> None:
+        size = max(1, len(body))  # already checked on receipt
+        manager = StreamableHTTPSessionManager(
+            server(dispatcher, run_here), json_response=True, stateless=True, max_request_body_size=size
+        )
+        raw_headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": raw_headers}
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+    anyio.run(exchange)
+    return HttpReply(status, media, bytes(content))

@@ -87,13 +87,7 @@ def _store_exchange(
             result = state.keeper.learn(messages, dry_run=True, by=context.by, **about)
         return HandlerReply({"id": None, "new": False, "state": result.state, **result.as_dict()})
     outcome = store_capture(state, messages, wait=request.wait, by=context.by, about=about)
-    body = {
-        **outcome.result,
-        "id": outcome.id,
-        "new": outcome.new,
-        "state": outcome.state,
-        "reason": outcome.reason,
-    }
+    body = {**outcome.result, "id": outcome.id, "new": outcome.new, "state": outcome.state, "reason": outcome.reason}
     return HandlerReply(body, 200 if request.wait and outcome.state not in OPEN else 202)
 
 
