@@ -277,22 +277,25 @@ class KnowledgeBase:
         check_bool(process, "process")
         _refuse_derived(owner)
         values = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, **owner}
-        return self._commit(lambda: self._judge(values, process=process), by, why or "feedback")
 
-    def _judge(self, values: Mapping[str, Any], *, process: bool) -> builtins.list[RowDecision]:
-        """Return the decisions for a verdict. Raise NotFound if it names a claim that does not exist."""
-        new = cast(Feedback, self._writer.access.own_row(make_row("feedback", values)))
-        old = cast(Feedback | None, self._get_row("feedback", new.id))
-        if old:
-            new = _replace_verdict(old, new.verdict, values)
-        again = old is not None and old.processed and (old.verdict, old.about) == (new.verdict, new.about)
-        new = replace(new, processed=process or again)
-        claims = self._take_back(None if again else old)
-        for ref in new.about:
-            claim = claims.get(ref) or _refuse_unknown(ref)
-            if process and not again:
-                claims.move(claim, new.verdict)
-        return [_put(new, old), *claims.decisions()]
+        def decide() -> builtins.list[RowDecision]:
+            new = cast(Feedback, self._writer.access.own_row(make_row("feedback", values)))
+            old = cast(Feedback | None, self._get_row("feedback", new.id))
+            if old:  # it keeps the claims if the new verdict names none, and the note if that is the same verdict
+                kept = {**_get_fields(old), "note": old.note if new.verdict == old.verdict else ""}
+                updates = {name: value for name, value in values.items() if value or name not in ("note", "about")}
+                origin = {"id": old.id, "created_at": old.created_at, "updated_at": old.updated_at}
+                new = cast(Feedback, make_row("feedback", {**kept, **updates, **origin}))
+            again = old is not None and old.processed and (old.verdict, old.about) == (new.verdict, new.about)
+            new = replace(new, processed=process or again)
+            claims = self._take_back(None if again else old)
+            for ref in new.about:
+                claim = claims.get(ref) or _refuse_unknown(ref)
+                if process and not again:
+                    claims.move(claim, new.verdict)
+            return [_put(new, old), *claims.decisions()]
+
+        return self._commit(decide, by, why or "feedback")
 
     def process_feedback(self, *, by: str = "library", why: str = "") -> Changeset | None:
         """Apply every pending verdict to its claims, once; return None if there are none.
@@ -426,14 +429,6 @@ def _change_row(old: Knowledge, values: Mapping[str, Any]) -> Knowledge:
     if "memory" not in values and new.says != old.says:
         new = replace(new, memory=None)
     return confidence.carry_confidence(old, new, stated="confidence" in values)
-
-
-def _replace_verdict(old: Feedback, verdict: str, values: Mapping[str, Any]) -> Feedback:
-    """Return a later verdict that replaces an earlier one: same claims if it names none, with its own note."""
-    note = old.note if verdict == old.verdict else ""
-    updates = {name: value for name, value in values.items() if value or name not in ("note", "about")}
-    times = {"created_at": old.created_at, "updated_at": old.updated_at}
-    return cast(Feedback, make_row("feedback", {**_get_fields(old), "note": note, **updates, "id": old.id, **times}))
 
 
 def _get_fields(row: Knowledge) -> dict[str, Any]:
