@@ -51,21 +51,32 @@ class KnowledgeWriter:
                 continue
             rows = reconcile_rows.matching_rows(reading, self._batch.store.domain)
             if reading.row is None:
-                self._deny(
-                    [row for row in rows if not self._is_pinned(row) and not self._find_newer(row, place)], place
-                )
-            elif not self._is_stated_already(reading, decision):
+                denied = [row for row in rows if not self._is_pinned(row) and not self._find_newer(row, place)]
+                self._drops.update((row.ref, row) for row in denied)
+                self._outdate(denied, place, _DENIED)
+            elif not self._is_stated_already(reading.row, decision):
                 self._state(reading.row, rows[0] if rows else None, place)
 
-    def _deny(self, rows: Sequence[Claim], place: int) -> None:
-        self._drops.update((row.ref, row) for row in rows)
-        self._outdate(rows, place, _DENIED)
+    def _is_stated_already(self, row: Claim, decision: Decision) -> bool:
+        """Return whether the memory of a noop already states a row of that table, in other words."""
+        if not isinstance(decision, Noop):
+            return False
+        stated = [other for other in self._batch.store.domain.stated_by([decision.id]) if other.TABLE == row.TABLE]
+        if any(isinstance(other, Claim) and other.id == row.id for other in stated):
+            return False
+        self._unchanged.update((other.ref, other) for other in stated if isinstance(other, Claim))
+        return bool(stated)
 
     def _state(self, row: Claim, old: Claim | None, place: int) -> None:
         if old is None:
             self.puts[row.ref] = (row, place, None)
         elif reconcile_rows.is_same_claim(old, row):
-            self._restate(old, place)
+            decision = self._batch.settled[place].decision
+            taken_over = isinstance(decision, Update) and decision.id == old.memory
+            if taken_over or all(memory.archived for memory in self._load_memories([old])):
+                self.puts[old.ref] = (old, place, old)  # this fact takes over from that memory
+            else:
+                self._unchanged[old.ref] = old
         elif self._is_pinned(old):
             self._unchanged[old.ref] = old
         elif newer := self._find_newer(old, place):
@@ -74,24 +85,6 @@ class KnowledgeWriter:
         else:
             self.puts[old.ref] = (reconcile_rows.updated_row(old, row), place, old)
             self._outdate([old], place, "out of date: its row was restated with other values")
-
-    def _restate(self, old: Claim, place: int) -> None:
-        """Keep the row; this fact takes over from a memory that is gone or replaced by it."""
-        decision = self._batch.settled[place].decision
-        taken_over = isinstance(decision, Update) and decision.id == old.memory
-        if taken_over or not any(not memory.archived for memory in self._load_memories([old])):
-            self.puts[old.ref] = (old, place, old)
-        else:
-            self._unchanged[old.ref] = old
-
-    def _is_stated_already(self, reading: SentenceReading, decision: Decision) -> bool:
-        """Return whether the memory of a noop already states a row of that table, in other words."""
-        if not isinstance(decision, Noop):
-            return False
-        stated = [row for row in self._batch.store.domain.stated_by([decision.id]) if reading.table == row.TABLE]
-        same = [row for row in stated if isinstance(row, Claim) and reading.row and row.id == reading.row.id]
-        self._unchanged.update((row.ref, row) for row in stated if isinstance(row, Claim) and not same)
-        return bool(stated) and not same
 
     def _outdate(self, rows: Sequence[Claim], place: int, reason: str) -> None:
         """Retire the memories of these rows; the fact replaces the first one if it is new."""
@@ -118,17 +111,11 @@ class KnowledgeWriter:
         live = [memory for memory in self._load_memories([row]) if not memory.archived]
         return next((memory.id for memory in live if is_older_than(fact, memory, store)), None)
 
-    # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[RowDecision]:
         """Return all decisions about the tables. `first` maps each fact to the index of its memory decision."""
         viewer = self._batch.store.viewer if isinstance(self._batch.store, ScopedStore) else None
-        removed = [
-            removed_row
-            for removed_row in cascade.removed_rows(memories, self._batch.store, viewer)
-            if isinstance(removed_row, DeleteRow)
-        ]
-        reasons = {f"{drop.table}/{drop.id}": drop.reason for drop in removed}
+        removed = cascade.removed_rows(memories, self._batch.store, viewer)
+        reasons = {f"{drop.table}/{drop.id}": drop.reason for drop in removed if isinstance(drop, DeleteRow)}
         reasons.update(dict.fromkeys(self._drops, _DENIED))
         drops = [DeleteRow(*parse_ref(ref), reason) for ref, reason in reasons.items() if ref not in self.puts]
         puts = [
@@ -145,19 +132,13 @@ class KnowledgeWriter:
     def preview(self) -> list[dict[str, Any]]:
         """Return the changes for a dry run."""
         memories = [decision for outcome in self._batch.settled for decision in outcome.decisions]
-        drops = [
-            decision
-            for decision in self.decisions(dict.fromkeys(self._batch.readings, 0), memories)
-            if isinstance(decision, DeleteRow)
-        ]
-        rows = {row.ref: row for row in _load_rows(drops, self._batch.store)}
+        rows: dict[str, Knowledge] = {}
+        for decision in self.decisions(dict.fromkeys(self._batch.readings, 0), memories):
+            if isinstance(decision, DeleteRow):
+                rows.update((row.ref, row) for row in self._batch.store.domain.get(decision.table, [decision.id]))
         changes = [change_summary("delete", ref, row) for ref, row in rows.items()]
         changes += [change_summary("update" if old else "add", ref, row) for ref, (row, _, old) in self.puts.items()]
         return [*self.unchanged_rows, *changes]
-
-
-def _load_rows(drops: Sequence[DeleteRow], store: Store) -> list[Knowledge]:
-    return [row for drop in drops for row in store.domain.get(drop.table, [drop.id])]
 
 
 def change_summary(action: str, ref: str, row: Knowledge | None) -> dict[str, Any]:
@@ -169,17 +150,12 @@ def readings_of(facts: Sequence[ExtractedFact], exchange: Exchange, store: Store
     """Return the domain knowledge in the facts of an exchange, by index."""
     readings = {}
     for place, fact in enumerate(facts):
-        if reading := _build_reading(_read_row(fact), exchange, fact.confidence, store):
+        knowledge = extraction.read_sentence(fact)
+        if knowledge is None and fact.method == "llm" and fact.said:  # the model reworded the original sentence
+            knowledge = extraction.read_sentence(fact.said)
+        if reading := _build_reading(knowledge, exchange, fact.confidence, store):
             readings[place] = reading
     return readings
-
-
-def _read_row(fact: ExtractedFact) -> extraction.ReadKnowledge | None:
-    """Return the row of a fact; if a model reworded it, the row of the original sentence."""
-    knowledge = extraction.read_sentence(fact)
-    return (
-        extraction.read_sentence(fact.said) if knowledge is None and fact.method == "llm" and fact.said else knowledge
-    )
 
 
 def _build_reading(
@@ -202,26 +178,19 @@ def _build_reading(
 def reasons_left_out(readings: Mapping[int, SentenceReading]) -> dict[int, str]:
     """Return reasons to drop facts whose row is repeated, changed or denied later in the same exchange."""
     reasons: dict[int, str] = {}
-    standing: dict[str, int] = {}
+    standing: dict[str, tuple[int, Claim]] = {}  # by ref: index of the fact, and its row
     for place, reading in readings.items():
-        row = reading.row
-        if row is None:
-            denied = [
-                at
-                for at in standing.values()
-                if (stated := readings[at].row) and reconcile_rows.is_denial_of(reading, stated)
-            ]
-            reasons.update(dict.fromkeys(denied, "corrected in the same exchange"))
-            standing = {ref: at for ref, at in standing.items() if at not in denied}
+        if reading.row is None:
+            denied = {ref for ref, (_, row) in standing.items() if reconcile_rows.is_denial_of(reading, row)}
+            reasons.update({standing.pop(ref)[0]: "corrected in the same exchange" for ref in denied})
             continue
-        at = standing.get(row.ref)
-        before = readings[at].row if at is not None else None
-        if before is not None and reconcile_rows.is_same_claim(before, row):
+        at, before = standing.get(reading.row.ref, (place, None))
+        if before is not None and reconcile_rows.is_same_claim(before, reading.row):
             reasons[place] = "said before in the same exchange"
             continue
-        if at is not None:
+        if before is not None:
             reasons[at] = "corrected in the same exchange"
-        standing[row.ref] = place
+        standing[reading.row.ref] = place, reading.row
     return reasons
 
 

@@ -1,15 +1,16 @@
-"""Facts of one exchange with their vectors, and the decisions about them."""
+"""Facts of one exchange with their vectors, the decisions about them, and the resulting actions in the API format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from cofio.domain_knowledge.reconcile_rows import SentenceReading
 from cofio.ingest.reconcile.decide import PROBABLE
 from cofio.models.exchange import ANALYSIS, OBSERVATION, Exchange, ExtractedFact, FactOutcome
-from cofio.models.memory import Add, Delete, Fact, Noop, Update
+from cofio.models.memory import Add, Change, Delete, Fact, Noop, Update
 from cofio.ports import Matrix, Store, Vector
 from cofio.text.tokens import embedding_text
 
@@ -43,8 +44,9 @@ class ExchangeFacts:
         counts = self.exchange.context in (ANALYSIS, OBSERVATION)
         for place, outcome in zip(places, outcomes, strict=True):
             extracted = self.extracted[place]
-            allowed = outcome if counts or extracted.role == "user" else _restrict_agent(outcome)
-            self.settled[place] = _drop_tentative(allowed, extracted)
+            if extracted.role != "user" and not counts:
+                outcome = _restrict_agent(outcome)
+            self.settled[place] = _drop_tentative(outcome, extracted)
 
     def drop_repeated_retirements(self) -> None:
         """Drop duplicate retirements: memories that another fact of the exchange already decides about or retires."""
@@ -114,3 +116,33 @@ def _restrict_agent(outcome: FactOutcome) -> FactOutcome:
         addition = Add(outcome.fact, f"new; it may replace memory {outcome.decision.id}", unless_known=True)
         return FactOutcome(fact=outcome.fact, decision=addition)
     return FactOutcome(fact=outcome.fact, reason=outcome.reason or "an agent's statement ends no memory")
+
+
+def list_actions(outcome: FactOutcome, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
+    """Yield the actions done for a fact, or planned in a dry run, in the API format."""
+    if outcome.reason == NOT_WORTH_KEEPING:
+        return
+    fields = {"text": outcome.fact.text, "kind": outcome.fact.kind, "category": outcome.fact.category}
+    yield _build_action(outcome, fields, changes[0] if changes else None)
+    for deletion in outcome.also:
+        yield {"action": "delete", **fields, "reason": deletion.reason, "old_id": deletion.id}
+
+
+def _build_action(outcome: FactOutcome, fact: Mapping[str, str], change: Change | None) -> dict[str, Any]:
+    decision = outcome.decision
+    fields = {**fact, "reason": outcome.reason or getattr(decision, "reason", "")}
+    match decision:
+        case Add() if change is not None and change.action == "noop":  # another process was faster
+            return {"action": "noop", **fields, "existing_id": change.memory_id}
+        case Add():
+            return {"action": "add", **fields, "id": change.memory_id if change else None}
+        case Update():
+            new_id = change.memory_id if change else None
+            return {"action": "update", **fields, "text": decision.fact.text, "old_id": decision.id, "new_id": new_id}
+        case Delete():
+            return {"action": "delete", **fields, "old_id": decision.id}
+        case Noop():
+            return {"action": "noop", **fields, "existing_id": decision.id}
+    if outcome.reason.startswith("error: "):
+        return {"action": "error", **fields, "error": outcome.reason.removeprefix("error: ")}
+    return {"action": "rejected", **fields}

@@ -60,14 +60,17 @@ def judge(exchange: Exchange, find: Find) -> GateVerdict:
         )
     verdicts = [weigh(text, role, find) for role, texts in messages for text in texts]
     if any(verdict.role == "user" and verdict.way != "skip" for verdict in verdicts):
-        verdicts = [_reconsider(verdict) if verdict.role == "assistant" else verdict for verdict in verdicts]
+        for place, verdict in enumerate(verdicts):
+            if verdict.role == "assistant" and verdict.reason == NOTHING and _may_state(verdict.text):
+                verdicts[place] = replace(verdict, way="model", reason=UNREAD)
     return GateVerdict(tuple(verdicts))
 
 
 def weigh(text: str, role: str, find: Find) -> Sentence:
     """Return the verdict on one sentence in isolation."""
     words = sentences.tokens(text)
-    if _PLEASANT.issuperset(words) or _is_address(words):
+    by_name = words[:-1] if 0 < len(words) <= 3 and words[0] in _ADDRESSING else words  # such as "Hi Ann!"
+    if _PLEASANT.issuperset(by_name):
         return Sentence(text=text, role=role, way="skip", reason=GREETING)
     if sentences.is_question(text):
         return Sentence(text=text, role=role, way="skip", reason=QUESTION)
@@ -78,17 +81,5 @@ def weigh(text: str, role: str, find: Find) -> Sentence:
     return Sentence(text=text, role=role, way="skip", reason=NOTHING)
 
 
-def _reconsider(sentence: Sentence) -> Sentence:
-    """Return the verdict on an assistant's sentence in an exchange where the user stated something."""
-    if sentence.reason == NOTHING and _may_state(sentence.text):
-        return replace(sentence, way="model", reason=UNREAD)
-    return sentence
-
-
 def _may_state(text: str) -> bool:
     return not _FACT_WORDS.isdisjoint(sentences.tokens(text)) and not sentences.is_code(text)
-
-
-def _is_address(words: Sequence[str]) -> bool:
-    """Return whether the words greet or thank a person by name, such as "Hi Ann!"."""
-    return len(words) <= 3 and words[0] in _ADDRESSING and _PLEASANT.issuperset(words[:-1])

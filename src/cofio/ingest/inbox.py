@@ -35,6 +35,7 @@ from cofio.models.exchange import (
     Exchange,
     Item,
     LearningResult,
+    Receipt,
     Task,
 )
 from cofio.models.llm_calls import exchange_occasion
@@ -76,7 +77,7 @@ class InboxProcessor:
         """Store exchanges for later. Raise TooBusy if too many are waiting."""
         receipts = self._inbox.receive(exchanges, task=task, most=self._limit)
         return [
-            CaptureStatus(receipt.id, True, "pending") if receipt.new else self._get_status(receipt.id)
+            CaptureStatus(receipt.id, True, "pending") if receipt.new else self._get_status(receipt)
             for receipt in receipts
         ]
 
@@ -86,15 +87,20 @@ class InboxProcessor:
         item = self._inbox.item(receipt.id)
         if receipt.new or (item.state == "pending" and item.due_at <= self._clock()):
             self.attempt([self._worked_on.item(item.id)], by)
-        return _build_status(self._inbox.item(receipt.id), new=receipt.new)
+        return self._get_status(receipt)
 
     def amend(self, exchange: Exchange, hold: float) -> CaptureStatus:
         """Store the new part of a turn that may have been delivered before. Raise TooBusy if too many are waiting."""
-        waits = not hold and self._waits(exchange)
+        # Turns that end a session or are lost soon do not wait for more of their session.
+        waits = not hold and self._is_batching and bool(exchange.session) and exchange.context == "stop"
         receipt = self._inbox.amend(exchange, hold=self._batching.seconds if waits else hold, most=self._limit)
         if waits:
             self._inbox.hold(exchange.client, exchange.session, self._batching)
-        return _build_status(self._inbox.item(receipt.id), new=receipt.new)
+        return self._get_status(receipt)
+
+    def _get_status(self, receipt: Receipt) -> CaptureStatus:
+        item = self._inbox.item(receipt.id)
+        return CaptureStatus(item.id, receipt.new, item.state, item.reason, item.result)
 
     def go_on(self, client: str, session: str) -> None:
         """Note that the session continues: learn from an interrupted prompt together with the waiting turns."""
@@ -106,13 +112,6 @@ class InboxProcessor:
     @property
     def _is_batching(self) -> bool:
         return self._learner.llm is not None and self._batching.seconds > 0
-
-    def _waits(self, exchange: Exchange) -> bool:
-        """Return whether a turn waits for more of its session.
-
-        Turns that end a session or are lost soon do not wait.
-        """
-        return self._is_batching and bool(exchange.session) and exchange.context == "stop"
 
     def claim(self, limit: int) -> list[Item]:
         """Claim items that are due for this process."""
@@ -132,28 +131,25 @@ class InboxProcessor:
                 if _get_session(item) != _get_session(waiting[0]):
                     continue
                 is_more = _is_batchable(item) and session_of(item.exchange) == session_of(waiting[0].exchange)
-                if not is_more or not self._has_room([*batch, item]):
+                size = sum(map(_count_characters, [*batch, item]))
+                if not is_more or len(batch) >= self._most or size > self._batching.characters:
                     break
                 batch.append(item)
             waiting = [item for item in others if item not in batch]
             yield batch
 
-    def _has_room(self, batch: Sequence[Item]) -> bool:
-        return len(batch) <= self._most and sum(map(_count_characters, batch)) <= self._batching.characters
-
     def attempt(self, items: Sequence[Item], by: str) -> None:
         """Learn from items of one session: each ends settled, postponed or parked, or is left alone if it has grown."""
-        current = [
-            (item, self._worked_on.item(item.id)) for item in items
-        ]  # current state: the text may have been purged
-        ready = [item for given_out, item in current if item.state == "pending" and item.due_at <= given_out.due_at]
-        forgotten = [item for item in ready if item.exchange is None]
-        for item in forgotten:
-            self._fail(
-                item,
-                NotFound("The text of this capture was deleted before it was processed.", "Capture the turn again."),
-                _RetryBackoff(),
-            )
+        current = [self._worked_on.item(item.id) for item in items]
+        ready = [
+            item
+            for claimed, item in zip(items, current, strict=True)
+            if item.state == "pending" and item.due_at <= claimed.due_at
+        ]
+        for item in ready:
+            if item.exchange is None:
+                purged = "The text of this capture was deleted before it was processed."
+                self._fail(item, NotFound(purged, "Capture the turn again."), _RetryBackoff())
         readable = [item for item in ready if item.exchange]
         spread = _RetryBackoff(max((item.attempts for item in readable), default=0), _JITTER.random())
         outcomes = self._learn(readable, by)
@@ -218,9 +214,6 @@ class InboxProcessor:
         with suppress(Conflict):
             self._worked_on.park(item.id, reason)
 
-    def _get_status(self, item_id: int) -> CaptureStatus:
-        return _build_status(self._inbox.item(item_id), new=False)
-
 
 def _is_batchable(item: Item) -> bool:
     exchange = item.exchange
@@ -234,10 +227,6 @@ def _get_session(item: Item) -> tuple[str, str] | None:
 
 def _count_characters(item: Item) -> int:
     return sum(len(message.text) for message in item.exchange.messages) if item.exchange else 0
-
-
-def _build_status(item: Item, *, new: bool) -> CaptureStatus:
-    return CaptureStatus(item.id, new, item.state, item.reason, item.result)
 
 
 class _RetryBackoff(NamedTuple):

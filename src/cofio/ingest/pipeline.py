@@ -1,7 +1,7 @@
 """The learning pipeline: turns an exchange into memories, end to end.
 
-    Exchange ─ gate ─▶ Verdict ─ patterns, model ─▶ [Found] ─ reconcile ─▶ [Settled] ─ store.apply ─▶ Learned
-                      of an analysis: [Found] ─ read ─▶ rows of domain knowledge ────────▲
+    Exchange ─ gate or judge ─▶ GateVerdict ─ language model ─▶ _Reading ─ reconcile ─▶ [FactOutcome]
+             ─ rows of domain knowledge, of an analysis ─▶ store.apply ─▶ LearningResult
 
 The steps return decisions; this module runs them in order and writes once per exchange, in one transaction that also
 settles the inbox item. So an exchange is learned completely or not at all, and never twice. Several exchanges of one
@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from cofio.domain_knowledge.extract import extraction
 from cofio.errors import (
@@ -29,7 +29,6 @@ from cofio.errors import (
     Unreadable,
 )
 from cofio.ingest import gate
-from cofio.ingest.actions import list_actions
 from cofio.ingest.domain_knowledge import (
     KnowledgeWriter,
     change_summary,
@@ -39,10 +38,10 @@ from cofio.ingest.domain_knowledge import (
     reasons_left_out,
     shown_rows,
 )
-from cofio.ingest.exchange_facts import ExchangeFacts
+from cofio.ingest.exchange_facts import ExchangeFacts, list_actions
 from cofio.ingest.extract import by_judgement, patterns
-from cofio.ingest.extract import by_llm as by_model
-from cofio.ingest.reconcile import by_llm as reconcile_by_model
+from cofio.ingest.extract import by_llm as extract_by_llm
+from cofio.ingest.reconcile import by_llm as reconcile_by_llm
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.judgement.labels import RETRACTION
@@ -59,14 +58,13 @@ from cofio.models.exchange import (
     Item,
     ItemResolution,
     LearningResult,
-    Message,
     Sentence,
     State,
     Task,
     TokenUsage,
 )
 from cofio.models.memory import Add, Changeset, Decision, Delete, Fact, Noop, Update
-from cofio.ports import LLM, Judge, Matrix, MemoryQueries, Store, Vector
+from cofio.ports import LLM, Judge, Matrix, Store, Vector
 from cofio.stores.scoped import scope_to_owner
 from cofio.text.tokens import embedding_text, search_terms, tail_of
 
@@ -77,7 +75,6 @@ _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
 SUMMARY = "A compaction summary is kept and not learned from"
 MOST_FACTS = 50  # per exchange; more than this is not a normal exchange
-_UNREAD = "Try again, or choose another model with EXTRACT_MODEL."
 _COVERED = 0.8  # share of a pattern fact's words in a model fact from which the model fact replaces it
 _LOOKED_BACK, _EARLIER = 20, 2  # captures searched before an exchange; turns of its session that are shown
 _REVIEWED_BACK = 1_000  # captures before a review searched for turns of its session
@@ -87,17 +84,49 @@ _NO_TURNS = (COMPACT_SUMMARY, REVIEW)  # contexts that are not turns of a conver
 _TRIES = 3  # attempts to write while other processes change the same rows
 
 
+class _Source(NamedTuple):
+    """Exchange to learn from, with its inbox item if it has one."""
+
+    exchange: Exchange
+    item: Item | None = None
+
+    @property
+    def is_halfway(self) -> bool:
+        """Return whether the facts found without a language model are stored already."""
+        return bool(self.item and self.item.result)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Extracted:
+class _Reading:
     """Facts found in one exchange, and how they were found."""
 
-    found: tuple[ExtractedFact, ...]
-    method: str
+    facts: tuple[ExtractedFact, ...] = ()
+    method: str = "none"
     sentences: tuple[Sentence, ...] = ()
     missed: int = 0
     usage: TokenUsage = TokenUsage()
     reason: str = ""
     unfinished: CofioError | None = None  # why the model has not read it yet
+
+
+@dataclass(slots=True, kw_only=True)
+class _LearningJob:
+    """Work on one exchange: its reading, and the decisions so far."""
+
+    reading: _Reading
+    earlier: LearningResult  # learned from it earlier
+    learned: LearningResult
+    by: str
+    why: str
+    item: Item | None
+    batch: ExchangeFacts | None = None  # None: nothing is to be written
+    news: Sequence[int] = ()  # places of the facts to decide about
+    is_reconciled: bool = False  # a language model has decided
+
+    def resolve(self, item: Item, learned: LearningResult) -> ItemResolution:
+        """Return the resolution of the inbox item; it stays pending until the model has read it."""
+        state: State = "pending" if self.reading.unfinished else learned.state
+        return ItemResolution(item=item.id, state=state, reason=learned.reason, result=learned.as_dict(), read=item)
 
 
 class Learner:
@@ -127,9 +156,7 @@ class Learner:
         self._deciding = deciding
         self._anchored = anchored  # adds anchors into the project's source tree to a fact
         self._taken_back = taken_back  # called when a memory was replaced or archived
-        self.on_learned: Callable[[LearningResult], None] = lambda _: (
-            None
-        )  # called for every exchange that was learned from
+        self.on_learned: Callable[[LearningResult], None] = lambda _: None  # called after each exchange
 
     def learn(
         self, exchange: Exchange, task: Task, *, by: str, dry_run: bool = False, item: Item | None = None
@@ -158,12 +185,12 @@ class Learner:
     ) -> list[LearningResult | Exception]:
         began = time.perf_counter()
         if all(source.exchange.context == COMPACT_SUMMARY for source in sources):
-            reader = self._skip_summaries
+            readings = [_Reading(reason=SUMMARY) for _ in sources]
         else:
-            reader = self._extract if task == "extract" else self._read
+            readings = self._extract(sources) if task == "extract" else self._read(sources)
         jobs = [
             self._build_job(source, reading, task, by, dry_run)
-            for source, reading in zip(sources, reader(sources), strict=True)
+            for source, reading in zip(sources, readings, strict=True)
         ]
         since = self._get_last_changeset()  # before the model is asked
         self._reconcile(jobs)
@@ -176,10 +203,164 @@ class Learner:
             outcomes.append(outcome if isinstance(outcome, Exception) else job.reading.unfinished or outcome)
         return outcomes
 
-    def _build_job(self, source: _Source, reading: _Extracted, task: Task, by: str, dry_run: bool) -> _LearningJob:
-        earlier = (
-            LearningResult.from_dict(source.item.result) if source.item and source.item.result else LearningResult()
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, sources: Sequence[_Source]) -> list[_Reading]:
+        """Read without a language model first, then with it where it is configured and more may be found."""
+        cases = [(source, *self._read_without_model(source)) for source in sources]
+        readings = [reading for _, _, reading in cases]
+        places = [at for at, (source, verdict, _) in enumerate(cases) if self._needs_model(source.exchange, verdict)]
+        if self.llm is not None and places:
+            for place, reading in zip(places, self._read_by_model([cases[at] for at in places]), strict=True):
+                readings[place] = reading
+        return readings
+
+    def _read_without_model(self, source: _Source) -> tuple[GateVerdict, _Reading]:
+        """Return the verdict of the judgement model, or of rules if it is missing, with the facts that are not stored
+        yet.
+        """
+        if self._judge is None:
+            verdict = gate.judge(source.exchange, patterns.find)
+        else:
+            verdict = GateVerdict(tuple(by_judgement.read_exchange(source.exchange, self._judge)))
+        facts = () if source.is_halfway else verdict.found + _find_domain_facts(source.exchange)
+        reason = ""
+        if len(facts) > MOST_FACTS:
+            reason = f"Kept the first {MOST_FACTS} of {len(facts)} facts"
+        elif not facts:
+            unread = verdict.reason == gate.UNREAD
+            reason = "Looks like a fact, but only a model can read it" if unread else verdict.reason
+        return verdict, _Reading(
+            facts=facts[:MOST_FACTS],
+            method="pattern" if facts else "none",
+            reason=reason,
+            sentences=verdict.sentences,
+            missed=sum(sentence.way == "model" for sentence in verdict.sentences),
         )
+
+    def _needs_model(self, exchange: Exchange, verdict: GateVerdict) -> bool:
+        """Return whether the model reads an exchange: it may hold a fact or, if so configured, only if that is in
+        doubt.
+        """
+        if any(sentence.way == "model" for sentence in verdict.sentences):
+            return True
+        if exchange.context == OBSERVATION:  # without pattern matches, and more than a greeting or a question
+            is_open = not verdict.found and any(sentence.reason == gate.NOTHING for sentence in verdict.sentences)
+        else:
+            is_open = exchange.context == _THOROUGH and bool(exchange.messages)
+        if is_open or self._judge is None or verdict.way == "skip":
+            return is_open
+        return self._reads == "all" or any(fact.tentative for fact in verdict.found)
+
+    def _read_by_model(self, cases: Sequence[tuple[_Source, GateVerdict, _Reading]]) -> list[_Reading]:
+        """Let the model read exchanges in one call; split the batch in halves if it is too large or was refused."""
+        try:
+            replies = self._extract_by_model([source for source, _, _ in cases])
+        except (RefusedError, TooLarge) as error:  # a retry would not help: continue as if there were no model
+            if len(cases) == 1:
+                return [replace(cases[0][2], reason=error.message)]
+            half = len(cases) // 2
+            return self._read_by_model(cases[:half]) + self._read_by_model(cases[half:])
+        except (Unavailable, Misconfigured) as outage:  # retried when this is resolved
+            return [
+                replace(reading, facts=reading.facts if source.item else (), unfinished=outage)
+                for source, _, reading in cases
+            ]
+        return [
+            self._combine_facts(source, verdict, reply, reading)
+            for (source, verdict, reading), reply in zip(cases, replies, strict=True)
+        ]
+
+    def _extract_by_model(self, sources: Sequence[_Source]) -> list[extract_by_llm.LLMExtraction]:
+        """Let the model read exchanges of one session; return its facts for each. The first one carries the usage."""
+        assert self.llm is not None  # checked by the callers
+        background = self._collect_background(sources)
+        reply = extract_by_llm.facts(self.llm, [source.exchange for source in sources], background)
+        is_usable = reply.complete and (any(reply.found) or not reply.problem)
+        return [
+            replace(
+                reply,
+                found=(facts,),
+                usage=TokenUsage() if place else reply.usage,
+                problem=reply.problem if facts or not is_usable else "",
+            )
+            for place, facts in enumerate(reply.found)
+        ]
+
+    def _combine_facts(
+        self, source: _Source, verdict: GateVerdict, reply: extract_by_llm.LLMExtraction, local: _Reading
+    ) -> _Reading:
+        """Return the facts of the model, plus certain facts that it left out."""
+        item = source.item
+        known_facts = _list_learned(item) if item else []
+        if source.is_halfway:
+            reading = _select_new_facts(reply, (), known_facts)
+        else:
+            reported = _find_domain_facts(source.exchange)
+            local_facts = verdict.found + reported
+            fallback = local_facts if reply.problem else reported  # a complete answer of the model decides
+            reading = _select_new_facts(reply, local_facts, known_facts, fallback)
+        if reading.unfinished and item is None:
+            reading = replace(reading, facts=())  # the caller gets an error and retries: keep nothing until then
+        return replace(reading, sentences=local.sentences, missed=local.missed)
+
+    def _collect_background(self, sources: Sequence[_Source]) -> extract_by_llm.Background:
+        """Return the model's context for exchanges: earlier turns, and memories similar to the user's words."""
+        exchange, item = sources[0]
+        turns: list[Exchange] = []
+        if item is not None and exchange.session and exchange.context != REVIEW:
+            items = self._store.inbox.items(limit=_LOOKED_BACK, after=item.id)
+            same_session = (
+                earlier.exchange
+                for earlier in items
+                if earlier.exchange and session_of(earlier.exchange) == session_of(exchange)
+            )
+            turns = [turn for turn in same_session if turn.context not in _NO_TURNS][:_EARLIER]
+
+        queries: list[Fact] = []
+        for source in sources:
+            spoken = " ".join(message.text for message in source.exchange.messages if message.role == "user")
+            if (text := tail_of(spoken, _ASKED_ABOUT)).strip():
+                queries.append(_build_fact(ExtractedFact(text=text), source.exchange))
+        vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in queries]) if queries else ()
+        most = max(_RELATED_EACH, _RELATED // len(sources))
+        memories: dict[int, str] = {}
+        for fact, vector in zip(queries, vectors, strict=True):
+            near = decide.candidates(fact, vector, scope_to_owner(self._store, exchange))
+            memories.update((memory.id, f"- {memory.text[:_RELATED_TEXT]}") for memory, _ in near[:most])
+        return extract_by_llm.Background(
+            earlier=tuple(message for turn in reversed(turns) for message in turn.messages),
+            memories=tuple(memories.values()),
+        )
+
+    def _extract(self, sources: Sequence[_Source]) -> list[_Reading]:
+        """Send everything to the model, as the explicit extract task requires."""
+        if self.llm is None and all(source.exchange.context == REVIEW for source in sources):
+            return [_Reading(reason="No language model is configured any more") for _ in sources]
+        if self.llm is None:  # the setting was removed while the job was waiting
+            raise NotConfigured(
+                "No language model is configured for extraction.",
+                "Set EXTRACT_PROVIDER to anthropic, openai or ollama.",
+            )
+        readings = []
+        for exchange, item in sources:
+            if not exchange.messages:
+                readings.append(_Reading(reason="Nothing was said"))
+                continue
+            (reply,) = self._extract_by_model([_Source(exchange, item)])
+            known_facts: list[ExtractedFact] = []
+            if exchange.context == REVIEW and item is not None:  # also those that were undone or removed since
+                items = self._store.inbox.items(limit=_REVIEWED_BACK, after=item.id)
+                turns = [turn for turn in items if session_of(turn.exchange) == session_of(exchange)]
+                known_facts = [fact for turn in turns for fact in _list_learned(turn)]
+            readings.append(_select_new_facts(reply, known_facts=known_facts))
+        return readings
+
+    # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _build_job(self, source: _Source, reading: _Reading, task: Task, by: str, dry_run: bool) -> _LearningJob:
+        exchange, item = source
+        earlier = LearningResult.from_dict(item.result) if item and item.result else LearningResult()
         learned = LearningResult(
             actions=earlier.actions,
             knowledge=earlier.knowledge,
@@ -191,222 +372,16 @@ class Learner:
             changeset=earlier.changeset,
             dry_run=dry_run,
         )
-        why = f"{task}: {source.exchange.context}"
-        job = _LearningJob(reading=reading, earlier=earlier, learned=learned, by=by, why=why, item=source.item)
-        if reading.found or not reading.unfinished:
-            job.batch = self._build_batch(source.exchange, reading.found)
+        why = f"{task}: {exchange.context}"
+        job = _LearningJob(reading=reading, earlier=earlier, learned=learned, by=by, why=why, item=item)
+        if reading.facts or not reading.unfinished:
+            facts = [self._add_anchors(_build_fact(extracted, exchange), exchange) for extracted in reading.facts]
+            vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in facts]) if facts else None
+            store = scope_to_owner(self._store, exchange)
+            rows = readings_of(reading.facts, exchange, store) if exchange.context == ANALYSIS else {}
+            job.batch = ExchangeFacts(exchange, reading.facts, facts, vectors, store, rows)
             job.news = self._drop_echoes(job.batch)
         return job
-
-    def _reconcile(self, jobs: Sequence[_LearningJob]) -> None:
-        """Let the model decide about the facts it found: one call for all jobs, made before any lock is taken."""
-        open_jobs = [job for job in jobs if job.batch and job.news and job.learned.method == "llm"]
-        if self.llm is None or not open_jobs or not self.llm.supports_audn:
-            return
-        usage, problem = self._decide_by_model(self.llm, [(job.batch, job.news) for job in open_jobs if job.batch])
-        for job in open_jobs:
-            job.is_reconciled = True
-            job.learned = replace(job.learned, reason=job.learned.reason or problem)
-        open_jobs[0].learned = replace(open_jobs[0].learned, usage=open_jobs[0].learned.usage + usage)
-
-    def _finish(self, job: _LearningJob, since: tuple[int, str]) -> LearningResult | Exception:
-        """Write the decisions. Return the error if that fails, or if the model has not read the exchange yet."""
-        if job.batch is None:
-            self.on_learned(replace(job.learned, actions=(), dry_run=True))  # the call was billed, nothing was learned
-            assert job.reading.unfinished
-            return job.reading.unfinished
-        try:
-            with self._deciding:
-                if not job.is_reconciled:
-                    self._decide_by_rules(job.batch, job.news)
-                elif self._get_last_changeset() != since:
-                    self._redecide_changed(job.batch, job.news, since[1])
-                return self._write(job, job.batch)
-        except CofioError as error:  # the other exchanges of the session continue; the caller gets the error
-            return error
-
-    def _build_batch(self, exchange: Exchange, extracted: Sequence[ExtractedFact]) -> ExchangeFacts:
-        facts = [self._add_anchors(_build_fact(fact, exchange), exchange) for fact in extracted]
-        vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in facts]) if facts else None
-        store = scope_to_owner(self._store, exchange)
-        return ExchangeFacts(
-            exchange,
-            extracted,
-            facts,
-            vectors,
-            store,
-            readings_of(extracted, exchange, store) if exchange.context == ANALYSIS else {},
-        )
-
-    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _read(self, sources: Sequence[_Source]) -> list[_Extracted]:
-        """Read without a language model first, then with it where it is configured and more may be found."""
-        verdicts = [self._read_locally(source.exchange) for source in sources]
-        readings = [self._read_without_model(*pair) for pair in zip(sources, verdicts, strict=True)]
-        places = [place for place, source in enumerate(sources) if self._needs_model(source.exchange, verdicts[place])]
-        if self.llm is not None and places:
-            cases = [(sources[place], verdicts[place], readings[place]) for place in places]
-            for place, reading in zip(places, self._read_by_model(cases), strict=True):
-                readings[place] = reading
-        return readings
-
-    def _read_by_model(self, cases: Sequence[tuple[_Source, GateVerdict, _Extracted]]) -> list[_Extracted]:
-        """Let the model read exchanges in one call; split the batch in halves if it is too large or was refused."""
-        try:
-            replies = self._extract_by_model([source for source, _, _ in cases])
-        except (RefusedError, TooLarge) as error:  # a retry would not help: continue as if there were no model
-            if len(cases) == 1:
-                return [replace(cases[0][2], reason=error.message)]
-            half = len(cases) // 2
-            return self._read_by_model(cases[:half]) + self._read_by_model(cases[half:])
-        except (Unavailable, Misconfigured) as outage:  # retried when this is resolved
-            return [
-                replace(reading, found=reading.found if source.item else (), unfinished=outage)
-                for source, _, reading in cases
-            ]
-        return [
-            self._combine_facts(source, verdict, reply, reading)
-            for (source, verdict, reading), reply in zip(cases, replies, strict=True)
-        ]
-
-    def _needs_model(self, exchange: Exchange, verdict: GateVerdict) -> bool:
-        """Return whether the model reads an exchange: it may hold a fact or, if so configured, only if that is in
-        doubt.
-        """
-        if any(sentence.way == "model" for sentence in verdict.sentences) or _is_worth_a_look(exchange, verdict):
-            return True
-        if self._judge is None or verdict.way == "skip":
-            return False
-        return self._reads == "all" or any(fact.tentative for fact in verdict.found)
-
-    def _read_without_model(self, source: _Source, verdict: GateVerdict) -> _Extracted:
-        """Return the facts found without a language model; none if they are stored already."""
-        unread = [sentence for sentence in verdict.sentences if sentence.way == "model"]
-        facts = () if source.is_halfway else verdict.found + self._find_domain_facts(source.exchange)
-        return _build_reading(facts, sentences=verdict.sentences, missed=len(unread), otherwise=_explain_skip(verdict))
-
-    def _extract_by_model(self, sources: Sequence[_Source]) -> list[by_model.LLMExtraction]:
-        """Let the model read exchanges of one session; return its facts for each. The first one carries the usage."""
-        assert self.llm is not None  # checked by the callers
-        reply = by_model.facts(self.llm, [source.exchange for source in sources], self._collect_background(sources))
-        is_usable = reply.complete and (any(reply.found) or not reply.problem)
-        empty = replace(reply, found=(), usage=TokenUsage(), problem="" if is_usable else reply.problem)
-        parts = [
-            replace(empty, found=(facts,), problem=reply.problem if facts else empty.problem) for facts in reply.found
-        ]
-        return [replace(parts[0], usage=reply.usage), *parts[1:]]
-
-    def _combine_facts(
-        self, source: _Source, verdict: GateVerdict, reply: by_model.LLMExtraction, local: _Extracted
-    ) -> _Extracted:
-        """Return the facts of the model, plus certain facts that it left out."""
-        item, halfway = source.item, source.is_halfway
-        reported = self._find_domain_facts(source.exchange)
-        local_facts = () if halfway else verdict.found + reported
-        fallback = local_facts if reply.problem else reported  # a complete answer of the model decides
-        known_facts = [ExtractedFact(text=action["text"]) for action in item.result.get("actions", ())] if item else []
-        extracted = _select_new_facts(reply, local_facts, known_facts, () if halfway else fallback)
-        if extracted.unfinished and item is None:
-            extracted = replace(extracted, found=())  # the caller gets an error and retries: keep nothing until then
-        return replace(extracted, sentences=local.sentences, missed=local.missed)
-
-    def _find_earlier(self, exchange: Exchange, item: Item | None) -> tuple[Message, ...]:
-        """Return the messages of the last turns of the session before an item, as far as recent captures reach."""
-        if item is None or not exchange.session or exchange.context == REVIEW:
-            return ()
-        whose = session_of(exchange)
-        items = self._store.inbox.items(limit=_LOOKED_BACK, after=item.id)
-        exchanges = [prior.exchange for prior in items if prior.exchange and session_of(prior.exchange) == whose]
-        turns = [turn for turn in exchanges if turn.context not in _NO_TURNS][:_EARLIER]
-        return tuple(message for turn in reversed(turns) for message in turn.messages)
-
-    def _collect_background(self, sources: Sequence[_Source]) -> by_model.Background:
-        """Return the model's context for exchanges: earlier turns, and memories similar to the user's words."""
-        earlier = self._find_earlier(sources[0].exchange, sources[0].item)
-        texts = [
-            (
-                source.exchange,
-                tail_of(
-                    " ".join(message.text for message in source.exchange.messages if message.role == "user"),
-                    _ASKED_ABOUT,
-                ),
-            )
-            for source in sources
-        ]
-        queries = [_build_fact(ExtractedFact(text=text), exchange) for exchange, text in texts if text.strip()]
-        vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in queries]) if queries else ()
-        most = max(_RELATED_EACH, _RELATED // len(sources))
-        memories: dict[int, str] = {}
-        for fact, vector in zip(queries, vectors, strict=True):
-            near = decide.candidates(fact, vector, scope_to_owner(self._store, sources[0].exchange))
-            memories.update((memory.id, f"- {memory.text[:_RELATED_TEXT]}") for memory, _ in near[:most])
-        return by_model.Background(earlier=earlier, memories=tuple(memories.values()))
-
-    def _read_locally(self, exchange: Exchange) -> GateVerdict:
-        """Return the sentences with their facts, read by the judgement model, or by rules if it is missing."""
-        if self._judge is None:
-            return gate.judge(exchange, patterns.find)
-        return GateVerdict(tuple(by_judgement.read_exchange(exchange, self._judge)))
-
-    def _find_domain_facts(self, exchange: Exchange) -> tuple[ExtractedFact, ...]:
-        """Return the facts that a domain agent reports; only for exchanges marked as analyses."""
-        if exchange.context != ANALYSIS:
-            return ()
-        return tuple(
-            extraction.facts("\n".join(message.text for message in exchange.messages if message.role == "assistant"))
-        )
-
-    def _skip_summaries(self, sources: Sequence[_Source]) -> list[_Extracted]:
-        """Return empty readings: a compaction summary is stored, but not learned from."""
-        return [_Extracted(found=(), method="none", reason=SUMMARY) for _ in sources]
-
-    def _extract(self, sources: Sequence[_Source]) -> list[_Extracted]:
-        """Send everything to the model, as the explicit extract task requires."""
-        if self.llm is None and all(source.exchange.context == REVIEW for source in sources):
-            return [
-                _Extracted(found=(), method="none", reason="No language model is configured any more") for _ in sources
-            ]
-        if self.llm is None:  # the setting was removed while the job was waiting
-            raise NotConfigured(
-                "No language model is configured for extraction.",
-                "Set EXTRACT_PROVIDER to anthropic, openai or ollama.",
-            )
-        silent = _Extracted(found=(), method="none", reason="Nothing was said")
-        return [
-            _select_new_facts(self._extract_by_model([source])[0], known_facts=self._find_learned_before(source))
-            if source.exchange.messages
-            else silent
-            for source in sources
-        ]
-
-    def _find_learned_before(self, source: _Source) -> list[ExtractedFact]:
-        """Return the facts that the turns of a reviewed session led to, including those undone or removed since."""
-        if source.exchange.context != REVIEW or source.item is None:
-            return []
-        items = self._store.inbox.items(limit=_REVIEWED_BACK, after=source.item.id)
-        turns = [item for item in items if session_of(item.exchange) == session_of(source.exchange)]
-        return [ExtractedFact(text=action["text"]) for item in turns for action in item.result.get("actions", ())]
-
-    # ── deciding and doing ────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _write(self, job: _LearningJob, batch: ExchangeFacts) -> LearningResult:
-        """Write the decisions with the resulting domain knowledge; decide again if another process was faster."""
-        learned = job.learned
-        settled = list(batch.settled)
-        for tries_left in reversed(range(_TRIES)):
-            batch.settled = list(settled)
-            rows = KnowledgeWriter(batch)
-            rows.decide()
-            if learned.dry_run:
-                actions = tuple(action for outcome in batch.settled for action in list_actions(outcome, []))
-                return replace(learned, actions=actions, knowledge=tuple(rows.preview()))
-            try:
-                return self._apply(job, batch, rows)
-            except Conflict:
-                if not tries_left or not rows.puts:
-                    raise
-        raise AssertionError("unreachable")
 
     def _drop_echoes(self, batch: ExchangeFacts) -> list[int]:
         """Return the places of the facts that are no echoes of shown context; settle the others as echoes."""
@@ -414,9 +389,8 @@ class Learner:
         left_out = reasons_left_out(batch.readings)
         injected = shown_rows(batch.exchange) if batch.readings else []
         for place, (extracted, fact) in enumerate(zip(batch.extracted, batch.facts, strict=True)):
-            by_agent = extracted.role == "assistant"  # a user may repeat a statement on purpose
             why = ""
-            if by_agent:
+            if extracted.role == "assistant":  # a user may repeat a statement on purpose
                 row = batch.readings.get(place)
                 against = None if denies_live_row(row, batch.store) else batch.store  # it repeats an overruled row
                 why = decide.echo_reason(fact, batch.vector(place), against, batch.exchange.injected, self._comparer)
@@ -427,33 +401,29 @@ class Learner:
                 new_places.append(place)
         return new_places
 
-    def _decide_by_rules(self, batch: ExchangeFacts, places: Sequence[int]) -> None:
-        if places:
-            facts = [batch.facts[place] for place in places]
-            batch.take(places, self._decide_locally(facts, batch.matrix(places), batch.store))
-
-    def _decide_locally(self, facts: Sequence[Fact], vectors: Matrix, store: Store) -> list[FactOutcome]:
-        return decide.decide_outcomes(facts, vectors, store, self._comparer)
-
-    def _decide_by_model(
-        self, llm: LLM, batches: Sequence[tuple[ExchangeFacts, Sequence[int]]]
-    ) -> tuple[TokenUsage, str]:
-        """Let the model decide about the facts at these places; all batches are of one session."""
-        store = batches[0][0].store
+    def _reconcile(self, jobs: Sequence[_LearningJob]) -> None:
+        """Let the model decide about the facts it found: one call for all jobs, made before any lock is taken."""
+        open_jobs = [(job, job.batch) for job in jobs if job.batch and job.news and job.learned.method == "llm"]
+        if self.llm is None or not open_jobs or not self.llm.supports_audn:
+            return
+        store = open_jobs[0][1].store
 
         def novel(fact: Fact, vector: Vector) -> FactOutcome:
-            return self._decide_locally([fact], vector.reshape(1, -1), store)[0]
+            return decide.decide_outcomes([fact], vector.reshape(1, -1), store, self._comparer)[0]
 
-        facts = [batch.facts[place] for batch, places in batches for place in places]
-        vectors = [batch.vector(place) for batch, places in batches for place in places]
-        outcomes, usage, problem = reconcile_by_model.decide_by_llm(
-            llm, facts, vectors, store, novel=novel, floor=self._floor()
+        facts = [batch.facts[place] for job, batch in open_jobs for place in job.news]
+        vectors = [batch.vector(place) for job, batch in open_jobs for place in job.news]
+        decided, usage, problem = reconcile_by_llm.decide_by_llm(
+            self.llm, facts, vectors, store, novel=novel, floor=self._floor()
         )
-        rest = iter(outcomes)
-        for batch, places in batches:
-            batch.take(places, [next(rest) for _ in places])
+        outcomes = iter(decided)
+        for job, batch in open_jobs:
+            batch.take(job.news, [next(outcomes) for _ in job.news])
             batch.embed_reworded(self._embed)
-        return usage, problem
+            job.is_reconciled = True
+            job.learned = replace(job.learned, reason=job.learned.reason or problem)
+        first = open_jobs[0][0]
+        first.learned = replace(first.learned, usage=first.learned.usage + usage)
 
     def _get_last_changeset(self) -> tuple[int, str]:
         """Return the id and time of the last changeset, to detect concurrent writes."""
@@ -476,10 +446,12 @@ class Learner:
         taken_ids: set[int] = set()
         for place in places:
             outcome = batch.settled[place]
-            again = self._decide_locally([outcome.fact], batch.matrix([place]), batch.store)[0]
+            (again,) = decide.decide_outcomes([outcome.fact], batch.matrix([place]), batch.store, self._comparer)
             if isinstance(again.decision, Update) and again.decision.id in taken_ids | targets:
                 again = FactOutcome(fact=outcome.fact, decision=Add(outcome.fact, "new", unless_known=True))
-            unseen = isinstance(again.decision, Update) and self._is_unseen(again.decision.id, since, batch.store)
+            unseen = isinstance(again.decision, Update) and any(
+                memory.updated_at > since for memory in batch.store.get([again.decision.id])
+            )  # written after the model was asked, e.g. by an earlier exchange of the batch
             is_gone = isinstance(outcome.decision, Update | Delete | Noop) and outcome.decision.id not in still
             if is_gone and isinstance(outcome.decision, Delete):
                 reason = f"error: memory {outcome.decision.id} is gone, pinned or changed by now"
@@ -489,26 +461,59 @@ class Learner:
             decision = batch.settled[place].decision
             taken_ids |= {decision.id} if isinstance(decision, Update | Delete) else set()
 
-    def _is_unseen(self, memory_id: int, since: str, store: MemoryQueries) -> bool:
-        """Return whether a memory was written after the model was asked, e.g. by an earlier exchange of the batch."""
-        return any(memory.updated_at > since for memory in store.get([memory_id]))
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _finish(self, job: _LearningJob, since: tuple[int, str]) -> LearningResult | Exception:
+        """Write the decisions. Return the error if that fails, or if the model has not read the exchange yet."""
+        batch = job.batch
+        if batch is None:
+            self.on_learned(replace(job.learned, actions=(), dry_run=True))  # the call was billed, nothing was learned
+            assert job.reading.unfinished
+            return job.reading.unfinished
+        try:
+            with self._deciding:
+                if not job.is_reconciled and job.news:
+                    facts, vectors = [batch.facts[place] for place in job.news], batch.matrix(job.news)
+                    batch.take(job.news, decide.decide_outcomes(facts, vectors, batch.store, self._comparer))
+                elif job.is_reconciled and self._get_last_changeset() != since:
+                    self._redecide_changed(batch, job.news, since[1])
+                return self._write(job, batch)
+        except CofioError as error:  # the other exchanges of the session continue; the caller gets the error
+            return error
+
+    def _write(self, job: _LearningJob, batch: ExchangeFacts) -> LearningResult:
+        """Write the decisions with the resulting domain knowledge; decide again if another process was faster."""
+        learned = job.learned
+        settled = list(batch.settled)
+        for tries_left in reversed(range(_TRIES)):
+            batch.settled = list(settled)
+            rows = KnowledgeWriter(batch)
+            rows.decide()
+            if learned.dry_run:
+                actions = tuple(action for outcome in batch.settled for action in list_actions(outcome, []))
+                return replace(learned, actions=actions, knowledge=tuple(rows.preview()))
+            try:
+                return self._apply(job, batch, rows)
+            except Conflict:
+                if not tries_left or not rows.puts:
+                    raise
+        raise AssertionError("unreachable")
 
     def _apply(self, job: _LearningJob, batch: ExchangeFacts, rows: KnowledgeWriter) -> LearningResult:
         """Apply everything in one transaction, including the settlement of the inbox item."""
         learned, item = job.learned, job.item
         batch.drop_repeated_retirements()
-        plan = [
-            (place, self._update_anchors(decision, batch.facts[place], batch.exchange))
-            for place, outcome in enumerate(batch.settled)
-            for decision in outcome.decisions
-        ]
+        plan: list[tuple[int, Decision]] = []
+        for place, outcome in enumerate(batch.settled):
+            for decision in outcome.decisions:
+                if isinstance(decision, Add | Update) and decision.fact.text != batch.facts[place].text:  # reworded
+                    decision = replace(decision, fact=self._add_anchors(decision.fact, batch.exchange))
+                plan.append((place, decision))
         if not plan:
             actions = tuple(action for outcome in batch.settled for action in list_actions(outcome, []))
             # The audit log groups by reason, so ids are left out: the action holds the memory id.
-            reason = learned.reason or _NUMBERED.sub(
-                "a memory", next((outcome.reason for outcome in batch.settled), "")
-            )
-            result = replace(learned, actions=learned.actions + actions, reason=reason)
+            reason = _NUMBERED.sub("a memory", next((outcome.reason for outcome in batch.settled), ""))
+            result = replace(learned, actions=learned.actions + actions, reason=learned.reason or reason)
             if item is not None and not job.reading.unfinished:
                 self._store.inbox.settle(job.resolve(item, result))
             return result
@@ -528,74 +533,28 @@ class Learner:
             )
             return replace(learned, actions=learned.actions + actions, knowledge=knowledge, changeset=changeset.id)
 
-        settles = (lambda changeset: job.resolve(item, build_result(changeset))) if item is not None else None
-        vectors = {
-            number: batch.vector_for(place, decision)
-            for number, (place, decision) in enumerate(plan)
-            if isinstance(decision, Add | Update)
-        }
         decisions = [decision for _, decision in plan]
         first = {place: number for number, (place, _) in reversed(list(enumerate(plan)))}
-        row_decisions = rows.decisions(first, decisions)
-        series = batch.exchange.series or None
         changeset = batch.store.apply(
-            decisions, vectors, by=job.by, why=job.why, part_of=series, settles=settles, knowledge=row_decisions
+            decisions,
+            {
+                number: batch.vector_for(place, decision)
+                for number, (place, decision) in enumerate(plan)
+                if isinstance(decision, Add | Update)
+            },
+            by=job.by,
+            why=job.why,
+            part_of=batch.exchange.series or None,
+            settles=(lambda changeset: job.resolve(item, build_result(changeset))) if item is not None else None,
+            knowledge=rows.decisions(first, decisions),
         )
         if changeset.takes_back:
             self._taken_back()
         return build_result(changeset)
 
-    def _update_anchors(self, decision: Decision, fact: Fact, exchange: Exchange) -> Decision:
-        """Return the decision; if it rewords the fact, with the anchors of the new text."""
-        if isinstance(decision, Add | Update) and decision.fact.text != fact.text:
-            return replace(decision, fact=self._add_anchors(decision.fact, exchange))
-        return decision
-
     def _add_anchors(self, fact: Fact, exchange: Exchange) -> Fact:
         """Return the fact with anchors into its project's source tree, unless it came in by an API key."""
         return fact if exchange.by_key else self._anchored(fact)
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Exchange to learn from, with its inbox item if it has one."""
-
-    exchange: Exchange
-    item: Item | None = None
-
-    @property
-    def is_halfway(self) -> bool:
-        """Return whether the facts found without a language model are stored already."""
-        return bool(self.item and self.item.result)
-
-
-@dataclass(slots=True, kw_only=True)
-class _LearningJob:
-    """Work on one exchange: its reading, and the decisions so far."""
-
-    reading: _Extracted
-    earlier: LearningResult  # learned from it earlier
-    learned: LearningResult
-    by: str
-    why: str
-    item: Item | None
-    batch: ExchangeFacts | None = None  # None: nothing is to be written
-    news: Sequence[int] = ()  # places of the facts to decide about
-    is_reconciled: bool = False  # a language model has decided
-
-    def resolve(self, item: Item, learned: LearningResult) -> ItemResolution:
-        """Return the resolution of the inbox item; it stays pending until the model has read it."""
-        state: State = "pending" if self.reading.unfinished else learned.state
-        return ItemResolution(item=item.id, state=state, reason=learned.reason, result=learned.as_dict(), read=item)
-
-
-def _build_reading(facts: tuple[ExtractedFact, ...], *, otherwise: str, **about: Any) -> _Extracted:
-    """Return a reading of the pattern facts, limited to `MOST_FACTS`."""
-    reason = "" if facts else otherwise
-    if len(facts) > MOST_FACTS:
-        reason = f"Kept the first {MOST_FACTS} of {len(facts)} facts"
-    method = "pattern" if facts else "none"
-    return _Extracted(found=facts[:MOST_FACTS], method=method, reason=reason, **about)
 
 
 def session_of(exchange: Exchange | None) -> tuple[object, ...]:
@@ -607,27 +566,52 @@ def session_of(exchange: Exchange | None) -> tuple[object, ...]:
     return session + whose
 
 
+def _list_learned(item: Item) -> list[ExtractedFact]:
+    return [ExtractedFact(text=action["text"]) for action in item.result.get("actions", ())]
+
+
+def _find_domain_facts(exchange: Exchange) -> tuple[ExtractedFact, ...]:
+    """Return the facts that a domain agent reports; only for exchanges marked as analyses."""
+    if exchange.context != ANALYSIS:
+        return ()
+    report = "\n".join(message.text for message in exchange.messages if message.role == "assistant")
+    return tuple(extraction.facts(report))
+
+
 def _select_new_facts(
-    reply: by_model.LLMExtraction,
+    reply: extract_by_llm.LLMExtraction,
     local_facts: Sequence[ExtractedFact] = (),
     known_facts: Sequence[ExtractedFact] = (),
     fallback: Sequence[ExtractedFact] = (),
-) -> _Extracted:
+) -> _Reading:
     """Return the model's facts that are not known yet, and the fallback facts that it left out.
 
-    `local_facts` were found without it: if the model rewords one, its original sentence is kept.
+    `local_facts` were found without it: if the model rewords a reported one, its original sentence is kept.
     """
     (from_model,) = reply.found
-    facts = tuple(_add_sentence(fact, local_facts) for fact in from_model if not _is_covered(fact, known_facts))
-    facts += tuple(fact for fact in fallback if not _is_covered(fact, from_model))
-    unread = Unreadable(f"{reply.problem[:1].upper()}{reply.problem[1:]}.", _UNREAD) if reply.problem else None
-    return _Extracted(
-        found=facts[:MOST_FACTS],
+    reported = [fact for fact in local_facts if fact.kind in _REPORTED and fact.said]
+    facts = []
+    for fact in from_model:
+        if not _is_covered(fact, known_facts):
+            said = fact.said or next((local.said for local in reported if _is_covered(local, [fact])), "")
+            facts.append(replace(fact, said=said))
+    facts += [fact for fact in fallback if not _is_covered(fact, from_model)]
+    unread = None
+    if reply.problem and not from_model:
+        message = f"{reply.problem[:1].upper()}{reply.problem[1:]}."
+        unread = Unreadable(message, "Try again, or choose another model with EXTRACT_MODEL.")
+    return _Reading(
+        facts=tuple(facts[:MOST_FACTS]),
         method="llm",
         reason=reply.problem or ("" if facts else NOTHING_FOUND),
         usage=reply.usage,
-        unfinished=None if from_model else unread,
+        unfinished=unread,
     )
+
+
+def _is_covered(fact: ExtractedFact, others: Sequence[ExtractedFact]) -> bool:
+    terms = set(search_terms(fact.text)) - {"user", "team", "policy"}
+    return any(len(terms & set(search_terms(other.text))) >= _COVERED * len(terms) for other in others)
 
 
 def _build_fact(extracted: ExtractedFact, exchange: Exchange) -> Fact:
@@ -657,33 +641,3 @@ def _build_fact(extracted: ExtractedFact, exchange: Exchange) -> Fact:
         context=extracted.said if extracted.said != extracted.text else "",
         created_at=exchange.at,
     )
-
-
-def _add_sentence(fact: ExtractedFact, local_facts: Sequence[ExtractedFact]) -> ExtractedFact:
-    """Return the model's fact with the sentence of the report that it rephrases."""
-    reported = (
-        local_fact.said
-        for local_fact in local_facts
-        if local_fact.kind in _REPORTED and local_fact.said and _is_covered(local_fact, [fact])
-    )
-    return replace(fact, said=fact.said or next(reported, ""))
-
-
-def _is_covered(fact: ExtractedFact, others: Sequence[ExtractedFact]) -> bool:
-    terms = set(search_terms(fact.text)) - {"user", "team", "policy"}
-    return any(len(terms & set(search_terms(other.text))) >= _COVERED * len(terms) for other in others)
-
-
-def _is_worth_a_look(exchange: Exchange, verdict: GateVerdict) -> bool:
-    """Return whether to ask the model although no sentence calls for it.
-
-    This holds before compaction, when the transcript is lost afterwards, and for an observation without pattern matches
-    that is more than a greeting or a question.
-    """
-    if exchange.context == OBSERVATION:
-        return not verdict.found and any(sentence.reason == gate.NOTHING for sentence in verdict.sentences)
-    return exchange.context == _THOROUGH and bool(exchange.messages)
-
-
-def _explain_skip(verdict: GateVerdict) -> str:
-    return "Looks like a fact, but only a model can read it" if verdict.reason == gate.UNREAD else verdict.reason

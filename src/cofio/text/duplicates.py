@@ -81,6 +81,11 @@ def find_numbers(text: str) -> list[str]:
     return numbers
 
 
+def find_figures(text: str) -> set[str]:
+    """Return the numbers in a text, without the things they count."""
+    return {number.split()[0] for number in find_numbers(text)}
+
+
 def find_names(text: str) -> list[str]:
     """Return the distinct identifiers and names in order, in lower case.
 

@@ -1,6 +1,6 @@
 """Decisions about facts, given the known memories: add, replace or end a memory, or note it as known.
 
-    fact ─ candidates (vector, words) ─ comparer ─▶ verdicts ─▶ Settled: add, update, delete or noop
+    fact ─ candidates (vector, words) ─ comparer ─▶ verdicts ─▶ FactOutcome: add, update, delete or noop
 
 A confident change archives the old memory with a link both ways; a doubtful one keeps both, and the pair is listed
 under contradictions. A retraction archives the memory that it names and is not stored itself.
@@ -8,7 +8,7 @@ under contradictions. A retraction archives the memory that it names and is not 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -34,7 +34,7 @@ from cofio.models.memory import (
 from cofio.models.merge import inherit_tags
 from cofio.ports import Matrix, MemoryQueries, MemoryReader, Vector
 from cofio.text import lazy_re
-from cofio.text.duplicates import content_words, find_names, find_numbers, is_negated
+from cofio.text.duplicates import content_words, find_figures, find_names, is_negated
 from cofio.text.stemmer import stem
 from cofio.text.tokens import search_terms, words
 
@@ -55,9 +55,6 @@ NOTHING_ENDED = "it retracts something that no memory says"
 _ECHO, _COVERED = 0.80, 0.70  # minimum cosine of an echo, and minimum share of its words in the memory
 
 
-# ── a batch of facts ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def decide_outcomes(
     facts: Sequence[Fact], vectors: Matrix, store: MemoryReader, comparer: Comparer
 ) -> list[FactOutcome]:
@@ -65,9 +62,15 @@ def decide_outcomes(
 
     If two facts of the batch contradict each other, the later one wins and takes over the replacements of the earlier.
     """
+    nearest: dict[
+        int, tuple[float, int]
+    ] = {}  # by memory: cosine and place of the nearest fact; only that may change it
+    for place, fact in enumerate(facts if len(facts) > 1 else ()):
+        for memory, cosine in candidates(fact, vectors[place], store):
+            nearest[memory.id] = max(nearest.get(memory.id, (cosine, place)), (cosine, place))
+
     taken_ids: set[int] = set()
     outcomes: list[FactOutcome] = []
-    nearest = _find_nearest(facts, vectors, store)
     for place, fact in enumerate(facts):
         repeats, corrected = _find_earlier(facts, vectors, outcomes, place, comparer)
         if repeats:
@@ -77,21 +80,13 @@ def decide_outcomes(
         for at in corrected:
             outcomes[at] = FactOutcome(fact=facts[at], reason="corrected in the same exchange")
         taken_ids -= _collect_replaced(withdrawn)
-        others = {memory for memory, at in nearest.items() if at != place}
-        near = related(fact, vectors[place], store, comparer, retracts=is_retraction(fact), others=others)
-        outcome = _take_over(_decide(fact, near, store, taken_ids, retracts=is_retraction(fact)), withdrawn)
+        others = {memory_id for memory_id, (_, at) in nearest.items() if at != place}
+        retracts = is_retraction(fact)
+        near = related(fact, vectors[place], store, comparer, retracts=retracts, others=others)
+        outcome = _take_over(_decide(fact, near, store, taken_ids, retracts=retracts), withdrawn)
         taken_ids |= _collect_replaced(outcome.decisions)
         outcomes.append(outcome)
     return outcomes
-
-
-def _find_nearest(facts: Sequence[Fact], vectors: Matrix, store: MemoryReader) -> dict[int, int]:
-    """Return, by memory, the place of the nearest fact: only that fact may change the memory."""
-    nearest: dict[int, tuple[float, int]] = {}
-    for place, fact in enumerate(facts if len(facts) > 1 else ()):
-        for memory, cosine in candidates(fact, vectors[place], store):
-            nearest[memory.id] = max(nearest.get(memory.id, (cosine, place)), (cosine, place))
-    return {memory: place for memory, (_, place) in nearest.items()}
 
 
 def _collect_replaced(decisions: Sequence[Decision]) -> set[int]:
@@ -121,19 +116,6 @@ class TypedFacts(NamedTuple):
     settled_by: list[int]
     near: dict[int, tuple[Memory, ...]]  # by fact: memories that it may replace, but that were kept
 
-    def repeat(self, place: int, first: int, fact: Fact) -> None:
-        """Settle a fact that repeats an earlier one of the batch.
-
-        For a known memory each repetition adds a sighting.
-        """
-        decision = self.decisions[self.settled_by[first]]
-        if isinstance(decision, Noop):
-            self.settled_by[place] = len(self.decisions)
-            self.decisions.append(replace(decision, occurrence=_build_sighting(fact)))
-            self.facts.append(place)
-        else:
-            self.settled_by[place] = self.settled_by[first]
-
     def changes(self, applied: Sequence[Change]) -> list[Change]:
         """Return the change of each fact. A repeated fact has the change of its own sighting."""
         firsts = {id(change): place for place, change in enumerate(applied)}
@@ -154,14 +136,19 @@ def decide_typed(facts: Sequence[Fact], vectors: Matrix, store: MemoryReader, co
     taken_ids: set[int] = set()
     for place, fact in enumerate(facts):
         if first[place] != place:
-            typed.repeat(place, first[place], fact)
+            typed.settled_by[place] = typed.settled_by[first[place]]
+            known = typed.decisions[typed.settled_by[place]]
+            if isinstance(known, Noop):  # each repetition of a known memory adds a sighting
+                typed.settled_by[place] = len(typed.decisions)
+                typed.decisions.append(replace(known, occurrence=build_sighting(fact)))
+                typed.facts.append(place)
             continue
         near = related(fact, vectors[place], store, comparer)
         outcome = _decide(fact, near, store, taken_ids)
         taken_ids |= _collect_replaced(outcome.decisions)
         decision = outcome.decision or Add(fact, outcome.reason, unless_known=True)
         if isinstance(decision, Add):
-            again = tuple(_build_sighting(facts[at]) for at in range(place + 1, len(facts)) if first[at] == place)
+            again = tuple(build_sighting(facts[at]) for at in range(place + 1, len(facts)) if first[at] == place)
             decision = replace(decision, again=again)
             doubtful = (memory for memory, verdict in near if verdict.kind == "doubtful" and replaces(fact, memory))
             typed.near[place] = tuple(memory for memory in doubtful if memory.id not in taken_ids)
@@ -175,14 +162,12 @@ def _find_first_mentions(facts: Sequence[Fact], vectors: Matrix, comparer: Compa
     """Return, for each fact, the first fact of the batch that says the same; usually itself."""
     first = list(range(len(facts)))
     for place in range(1, len(facts)):
-        cosines = vectors[:place] @ vectors[place]
-        for earlier in sorted((cosines >= _ALIKE).nonzero()[0].tolist(), key=lambda at: -cosines[at])[:_ALIKE_COMPARED]:
-            same = same_place(facts[place], facts[earlier])
-            if (
-                same
-                and comparer.compare(facts[place].text, facts[earlier].text, float(cosines[earlier])).kind == "same"
-            ):
-                first[place] = first[earlier]
+        fact, cosines = facts[place], vectors[:place] @ vectors[place]
+        for at in sorted((cosines >= _ALIKE).nonzero()[0].tolist(), key=lambda at: -cosines[at])[:_ALIKE_COMPARED]:
+            if not same_place(fact, facts[at]):
+                continue
+            if comparer.compare(fact.text, facts[at].text, float(cosines[at])).kind == "same":
+                first[place] = first[at]
                 break
     return first
 
@@ -208,8 +193,9 @@ def _find_earlier(
     memories and corrects no fact of its own batch.
     """
     fact, corrected = facts[place], []
-    for at in (at for at in range(place) if outcomes[at].decision is not None and same_place(fact, facts[at])):
-        if _tells_another_row(fact, facts[at]):
+    for at in range(place):
+        is_open = outcomes[at].decision is not None and same_place(fact, facts[at])
+        if not is_open or _tells_another_row(fact, facts[at]):
             continue
         cosine = float(vectors[at] @ vectors[place])
         verdict = comparer.compare(fact.text, facts[at].text, cosine, retracts=is_retraction(fact))
@@ -241,39 +227,38 @@ def _decide(
     changed = [pair for pair in against if not pair[0].pinned]
     nearness = {memory.id: 1 - 0.01 * place for place, (memory, _) in enumerate(near)}  # nearest first
     changed.sort(key=lambda pair: -pair[1].probability * nearness[pair[0].id])
-    if retracts:
-        return _retract(fact, changed)
+    if retracts:  # archives the memory with the highest probability of a change, and is not stored itself
+        if not changed:
+            return FactOutcome(fact=fact, reason=NOTHING_ENDED)
+        memory, verdict = changed[0]
+        return FactOutcome(fact=fact, decision=Delete(memory.id, f"taken back ({verdict.probability:.2f})"))
     same = next((memory for memory, verdict in verdicts if verdict.kind == "same"), None)
     if same:
-        return _note(fact, same, f"memory {same.id} says so already", changed)
+        noop = Noop(same.id, build_sighting(fact), f"memory {same.id} says so already")
+        return FactOutcome(fact=fact, decision=noop, also=_retire_others(changed, same))
     if changed:  # also if a memory has ended: the fact that says so replaces it, with a link both ways
         memory, verdict = next((pair for pair in changed if pair[1].kind == "update"), changed[0])
-        update = Update(memory.id, _inherit_tags(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
-        also = _retire([pair for pair in changed if pair[0].id != memory.id])
-        ends = verdict.kind == "delete"
-        return FactOutcome(fact=fact, decision=update, also=also, ends=ends)
-    chance = max((verdict.change for memory, verdict in verdicts if replaces(fact, memory)), default=0.0)
-    add = Add(_link_older(fact, verdicts), _explain_new(verdicts), unless_known=True)
-    return FactOutcome(fact=fact, decision=add, chance=chance)
+        heir = replace(inherit_tags(fact, memory), context=fact.context or memory.text)
+        update = Update(memory.id, heir, f"{verdict.reason} ({verdict.probability:.2f})")
+        also = _retire_others(changed, memory)
+        return FactOutcome(fact=fact, decision=update, also=also, ends=verdict.kind == "delete")
+    return _add(fact, verdicts)
 
 
-def _link_older(fact: Fact, verdicts: Sequence[tuple[Memory, Comparison]]) -> Fact:
-    """Return the fact with the ids of memories that it may replace, so that search ranks it before them."""
-    older = [memory.id for memory, verdict in verdicts if _may_change(verdict) and replaces(fact, memory)]
-    return replace(fact, metadata={**fact.metadata, MAY_REPLACE: older}) if older else fact
-
-
-def _may_change(verdict: Comparison) -> bool:
-    """Return whether a kept memory may no longer hold, by the model or because a value differs."""
-    return verdict.change >= _MAY_CHANGE or (verdict.kind == "doubtful" and verdict.probability >= _LIKELY)
-
-
-def _retract(fact: Fact, changed: Sequence[tuple[Memory, Comparison]]) -> FactOutcome:
-    """Archive the memory with the highest change probability; the retraction itself is not stored."""
-    if not changed:
-        return FactOutcome(fact=fact, reason=NOTHING_ENDED)
-    memory, verdict = changed[0]
-    return FactOutcome(fact=fact, decision=Delete(memory.id, f"taken back ({verdict.probability:.2f})"))
+def _add(fact: Fact, verdicts: Sequence[tuple[Memory, Comparison]]) -> FactOutcome:
+    """Add a fact, with the ids of kept memories that may no longer hold, so that search ranks it before them."""
+    reason = f"new; nearest is memory {verdicts[0][0].id}: {verdicts[0][1].reason}" if verdicts else "new"
+    if doubtful := next((memory for memory, verdict in verdicts if verdict.kind == "doubtful"), None):
+        reason = f"new; it may replace memory {doubtful.id}: both are kept"
+    kept = [(memory.id, verdict) for memory, verdict in verdicts if replaces(fact, memory)]
+    older = [
+        memory_id
+        for memory_id, verdict in kept
+        if verdict.change >= _MAY_CHANGE or (verdict.kind == "doubtful" and verdict.probability >= _LIKELY)
+    ]
+    linked = replace(fact, metadata={**fact.metadata, MAY_REPLACE: older}) if older else fact
+    chance = max((verdict.change for _, verdict in kept), default=0.0)
+    return FactOutcome(fact=fact, decision=Add(linked, reason, unless_known=True), chance=chance)
 
 
 def related(
@@ -328,19 +313,12 @@ def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
     if not (fact.kind in _TABLED and other.kind in _TABLED):
         return False
     if fact.kind == "threshold" == other.kind:
-        fact_names, other_names = _find_things(fact.text), _find_things(other.text)
-        return (
-            bool(fact_names and other_names)
-            and fact_names.isdisjoint(other_names)
-            and have_same_form(fact.text, other.text)
-        )
-    return fact.kind != other.kind or (
-        fact.kind == "correlation" and content_words(fact.text) != content_words(other.text)
-    )
-
-
-def _find_things(text: str) -> set[str]:
-    return {name for name in find_names(text) if not name[0].isdigit()}
+        names, other_names = ({name for name in find_names(row.text) if not name[0].isdigit()} for row in (fact, other))
+        is_other = bool(names and other_names) and names.isdisjoint(other_names)
+        return is_other and have_same_form(fact.text, other.text)
+    if fact.kind == "correlation" == other.kind:
+        return content_words(fact.text) != content_words(other.text)
+    return fact.kind != other.kind
 
 
 def candidates(fact: Fact, vector: Vector, store: MemoryReader) -> list[tuple[Memory, float]]:
@@ -350,18 +328,22 @@ def candidates(fact: Fact, vector: Vector, store: MemoryReader) -> list[tuple[Me
     """
     scope = scope_of(fact)
     matched = [candidate.id for candidate in store.matching(search_terms(fact.text), _LOOKED_UP, scope).candidates]
-    near = store.nearest(vector, _LOOKED_UP, scope, also=matched)
-    memories = {memory.id: memory for memory in store.get([candidate.id for candidate in near])}
-    peers = {
-        candidate.id: (memories[candidate.id], candidate.score)
-        for candidate in near
-        if candidate.id in memories and is_peer(fact, memories[candidate.id])
-    }
+    near = find_near(vector, store, scope, also=matched)
+    peers = {memory.id: (memory, cosine) for memory, cosine in near if is_peer(fact, memory)}
     nearest = [memory_id for place, memory_id in enumerate(peers) if not place or peers[memory_id][1] >= _COMPARED]
     chosen_ids = dict.fromkeys(nearest[: CANDIDATES - _BY_WORDS])
     by_words = (memory_id for memory_id in [*matched, *nearest] if memory_id in peers and memory_id not in chosen_ids)
     chosen_ids |= dict.fromkeys(islice(by_words, CANDIDATES - len(chosen_ids)))
     return [peers[peer] for peer in peers if peer in chosen_ids]
+
+
+def find_near(
+    vector: Vector, store: MemoryReader, scope: Scope, most: int = _LOOKED_UP, also: Collection[int] = ()
+) -> list[tuple[Memory, float]]:
+    """Return the nearest memories of a scope with their cosines, nearest first."""
+    near = store.nearest(vector, most, scope, also=also)
+    memories = {memory.id: memory for memory in store.get([candidate.id for candidate in near])}
+    return [(memories[candidate.id], candidate.score) for candidate in near if candidate.id in memories]
 
 
 def scope_of(fact: Fact) -> Scope:
@@ -405,31 +387,19 @@ def is_older_than(fact: Fact, memory: Memory, store: MemoryQueries) -> bool:
     return memory.occurrences > 1 and store.occurrences(memory.id)[-1].at > fact.created_at
 
 
-def _retire(changed: Sequence[tuple[Memory, Comparison]]) -> tuple[Delete, ...]:
+def _retire_others(changed: Sequence[tuple[Memory, Comparison]], kept: Memory) -> tuple[Delete, ...]:
     """Return the archivals of further memories that a fact surely makes untrue."""
-    sure = [(memory, verdict) for memory, verdict in changed if verdict.probability >= _RETIRES]
-    return tuple(Delete(memory.id, f"out of date: {verdict.reason}") for memory, verdict in sure)
+    others = [(memory, verdict) for memory, verdict in changed if memory.id != kept.id]
+    return tuple(
+        Delete(memory.id, f"out of date: {verdict.reason}")
+        for memory, verdict in others
+        if verdict.probability >= _RETIRES
+    )
 
 
-def _note(fact: Fact, memory: Memory, reason: str, changed: Sequence[tuple[Memory, Comparison]]) -> FactOutcome:
-    noop = Noop(memory.id, _build_sighting(fact), reason)
-    return FactOutcome(fact=fact, decision=noop, also=_retire([pair for pair in changed if pair[0].id != memory.id]))
-
-
-def _build_sighting(fact: Fact) -> Occurrence:
+def build_sighting(fact: Fact) -> Occurrence:
+    """Return the occurrence to record with a known memory."""
     return Occurrence(fact.agent, fact.session, fact.created_at)
-
-
-def _inherit_tags(old: Memory, fact: Fact) -> Fact:
-    """Return the fact with the tags of the memory that it replaces; its context defaults to the old text."""
-    return replace(inherit_tags(fact, old), context=fact.context or old.text)
-
-
-def _explain_new(verdicts: Sequence[tuple[Memory, Comparison]]) -> str:
-    doubtful = next((memory for memory, verdict in verdicts if verdict.kind == "doubtful"), None)
-    if doubtful:
-        return f"new; it may replace memory {doubtful.id}: both are kept"
-    return f"new; nearest is memory {verdicts[0][0].id}: {verdicts[0][1].reason}" if verdicts else "new"
 
 
 # ── novelty and echoes ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -442,9 +412,7 @@ def novelty(
     exact = store.get(store.known(fact.text, scope)[:1])
     if exact:
         return Novelty(novel=False, similarity=1.0, match=exact[0], reason="it is known word for word")
-    near = store.nearest(vector, _LOOKED_UP, scope)
-    memories = {memory.id: memory for memory in store.get([candidate.id for candidate in near])}
-    matches = [(memories[candidate.id], candidate.score) for candidate in near if candidate.id in memories]
+    matches = find_near(vector, store, scope)
     reason = "nothing says the same"
     for memory, cosine in matches[:CANDIDATES]:
         verdict = comparer.compare(fact.text, memory.text, cosine)
@@ -464,18 +432,15 @@ def echo_reason(
     for line in (part for text in injected for part in text.splitlines() if part.strip()):
         if _is_echo(fact.text, _MARKER.sub("", line), 1.0, comparer):
             return "it was put before the agent in this conversation"
-    for memory, cosine in _find_shown(fact, vector, store) if store else ():
-        if _is_echo(fact.text, memory.text, cosine, comparer):
+    if store is None:
+        return ""
+    shown = [Scope(visible_in=fact.project)] if fact.project else [Scope(source=fact.source), _GLOBAL]
+    near = (candidate for scope in shown for candidate in store.nearest(vector, CANDIDATES, scope))
+    scores = {candidate.id: candidate.score for candidate in near}
+    for memory in store.get(list(scores)):
+        if _is_echo(fact.text, memory.text, scores[memory.id], comparer):
             return f"the agent repeats memory {memory.id}"
     return ""
-
-
-def _find_shown(fact: Fact, vector: Vector, store: MemoryReader) -> Iterator[tuple[Memory, float]]:
-    """Yield memories near to a fact that the agent may have seen: those of its project, and global ones."""
-    scores: dict[int, float] = {}
-    for scope in (Scope(visible_in=fact.project),) if fact.project else (Scope(source=fact.source), _GLOBAL):
-        scores.update((candidate.id, candidate.score) for candidate in store.nearest(vector, CANDIDATES, scope))
-    yield from ((memory, scores[memory.id]) for memory in store.get(list(scores)))
 
 
 def _is_echo(text: str, original: str, cosine: float, comparer: Comparer) -> bool:
@@ -486,21 +451,17 @@ def _is_echo(text: str, original: str, cosine: float, comparer: Comparer) -> boo
 
 def _repeats(text: str, original: str, covered: float) -> bool:
     """Return whether enough words of a text are in a known one, without a new number, name or negation."""
-    stems, original_stems = _find_stems(text), _find_stems(original)
+    stems, original_stems = (
+        [root for word in search_terms(side) if (root := stem(word)) not in _SPEAKERS] for side in (text, original)
+    )
     shared = len(set(stems) & set(original_stems))
     within = shared >= covered * len(set(stems)) or (
         shared >= covered * len(set(original_stems)) and len(stems) <= 1.5 * len(original_stems)
     )
     if not shared or not within or is_negated(text) != is_negated(original):
         return False
-    numbers_known = {find_number.split()[0] for find_number in find_numbers(text)} <= {
-        find_number.split()[0] for find_number in find_numbers(original)
-    }
-    return numbers_known and set(find_names(text)) <= {*find_names(original), *words(original)}
-
-
-def _find_stems(text: str) -> list[str]:
-    return [root for word in search_terms(text) if (root := stem(word)) not in _SPEAKERS]
+    has_known_numbers = find_figures(text) <= find_figures(original)
+    return has_known_numbers and set(find_names(text)) <= {*find_names(original), *words(original)}
 
 
 _GLOBAL = Scope(visibility=("global",))
