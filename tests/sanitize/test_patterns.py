@@ -7,7 +7,7 @@ from pathlib import Path
 
 import cofio.ingest.sanitize
 from cofio.ingest.sanitize.secret_patterns import PATTERNS, TOKENS, read_rows
-from cofio.ingest.sanitize.vendor_tokens import find_tokens
+from cofio.ingest.sanitize.secrets import find_tokens
 
 ROWS = read_rows()
 

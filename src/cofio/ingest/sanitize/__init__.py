@@ -18,7 +18,7 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.ingest.sanitize.injected_blocks import boot_lines, strip_blocks, text_lines, unclosed
-from cofio.ingest.sanitize.messages import RawMessage, make_storable, read_messages
+from cofio.ingest.sanitize.messages import make_storable, read_messages
 from cofio.ingest.sanitize.pasted_content import strip_code, strip_synthetic
 from cofio.ingest.sanitize.secrets import redact
 from cofio.models.exchange import ANALYSIS, MAX_SAID, ROLES, Exchange, Message
@@ -38,60 +38,34 @@ def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange
     the injected lines found. Raise InvalidInput if `messages` is neither a text nor a list of messages, or if `about`
     has an unknown field.
     """
-    about = _redact_labels(about)
-    extra = _list_texts(about.pop("injected", ()))
+    if unknown := sorted(set(about) - set(_FIELDS)):
+        raise InvalidInput(f"An exchange has no field {', '.join(unknown)}.", f"Fields: {', '.join(_FIELDS)}.")
+    extra = about.pop("injected", ())
+    for name in _LABELS & set(about):
+        label = about[name]
+        # A number is an id. The Exchange rejects other types and long labels.
+        if isinstance(label, str) and len(label) <= MAX_LABEL and not label.isdigit():
+            about[name] = redact(label)[:MAX_LABEL]
+
     spoken: list[Message] = []
     injected: list[str] = []
     speaker = "assistant" if about.get("context") == ANALYSIS else "user"  # an analysis is the agent's own report
-    for read_message in read_messages(messages, speaker=speaker):
-        text, put_in = _clean_message(read_message)
-        injected += put_in
-        if text and read_message.role in ROLES:
-            spoken.append(Message(read_message.role, text))
+    for message in read_messages(messages, speaker=speaker):
+        parts = [_extract_own_words(raw, message.role) for raw in message.texts]
+        injected += [line for _, lines in parts for line in lines]
+        text = "\n\n".join(part for part, _ in parts if part)
+        if text and message.role in ROLES:
+            spoken.append(Message(message.role, text))
+    if isinstance(extra, str) or not isinstance(extra, Iterable):
+        extra = [extra]
     for text in extra:
-        injected += text_lines(redact(make_storable(text)))
+        if isinstance(text, str):
+            injected += text_lines(redact(make_storable(text)))
     return Exchange(messages=tuple(_take_newest(spoken)), injected=_take_newest_lines(injected), **about)
 
 
-def _redact_labels(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an Exchange without secrets in the labels.
-
-    Equal labels stay equal, so a turn stays one turn.
-    """
-    unknown = sorted(set(about) - set(_FIELDS))
-    if unknown:
-        raise InvalidInput(f"An exchange has no field {', '.join(unknown)}.", f"Fields: {', '.join(_FIELDS)}.")
-    return {name: _redact_label(value) if name in _LABELS else value for name, value in about.items()}
-
-
-def _redact_label(label: Any) -> Any:
-    """Return the label without secrets.
-
-    Non-texts and long labels are left for the Exchange to reject; a number is an id.
-    """
-    if not isinstance(label, str) or len(label) > MAX_LABEL or label.isdigit():
-        return label
-    return redact(label)[:MAX_LABEL]
-
-
-def _list_texts(injected: Any) -> Iterator[str]:
-    if isinstance(injected, str):
-        injected = (injected,)
-    return (text for text in injected if isinstance(text, str)) if isinstance(injected, Iterable) else iter(())
-
-
-def _clean_message(message: RawMessage) -> tuple[str, list[str]]:
-    """Return the message in the speaker's own words, and the injected lines in it."""
-    parts: list[str] = []
-    injected: list[str] = []
-    for raw in message.texts:
-        text, put_in = _extract_own_words(raw, message.role)
-        parts.append(text)
-        injected += put_in
-    return "\n\n".join(part for part in parts if part), injected
-
-
 def _extract_own_words(raw: str, role: str) -> tuple[str, list[str]]:
+    """Return a text in the speaker's own words, and the injected lines in it."""
     safe = redact(raw)
     lifted = strip_blocks(safe)
     rest = unclosed(strip_code(strip_synthetic(lifted.text, role)))
@@ -103,10 +77,7 @@ def _extract_own_words(raw: str, role: str) -> tuple[str, list[str]]:
 
 
 def _take_newest(messages: Sequence[Message]) -> Iterator[Message]:
-    """Return the newest messages within the limit, in order: a long conversation loses its beginning.
-
-    The last message, and the user's last one, lose their middle instead.
-    """
+    """Return the newest messages that fit, in order. The last one, and the user's last one, lose their middle."""
     room = MAX_SAID
     newest: list[Message] = []
     last = (

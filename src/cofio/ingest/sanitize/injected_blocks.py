@@ -36,9 +36,16 @@ def strip_blocks(text: str) -> StrippedText:
     """Return the text without tagged blocks and recalled sections. A block without an end stays: see `unclosed`."""
     injected: list[str] = []
     if "<" in text:
-        text = _remove_blocks(text, injected)
+        parts, last = [], 0
+        for block in _find_blocks(text):
+            injected += _list_injected(block)
+            # A break in place of the block, so that the text around it does not run together.
+            parts += [text[last : block.start], "\n" if "\n" in text[block.start : block.end] else " "]
+            last = block.end
+        text = "".join(parts) + text[last:]
     if "#" in text and _HEADING_HINT.search(text):
-        text = _SECTION.sub(lambda match: _collect_lines(match[0], injected), text)
+        injected += [line for section in _SECTION.finditer(text) for line in text_lines(section[0])]
+        text = _SECTION.sub("\n", text)
     return StrippedText(text, tuple(injected))
 
 
@@ -48,15 +55,12 @@ def unclosed(text: str) -> StrippedText:
     Call this after code is removed: a tag in a code fence begins no block. A tag within a line is part of the sentence
     and stays. For short wrappers, such as a command's name, only the line is removed.
     """
-    if "<" not in text:
+    text = _SHORT_UNCLOSED.sub("", text) if "<" in text else text
+    cut = _LONG_UNCLOSED.search(text) if "<" in text else None
+    if cut is None:
         return StrippedText(text, ())
-    injected: list[str] = []
-    text = _SHORT_UNCLOSED.sub("", text)
-    cut = _LONG_UNCLOSED.search(text)
-    if cut:
-        injected += _list_injected(_Block(cut[1].lower(), cut.start(), len(text), text[cut.end() :]))
-        text = text[: cut.start()]
-    return StrippedText(text, tuple(injected))
+    block = _Block(cut[1].lower(), cut.start(), len(text), text[cut.end() :])
+    return StrippedText(text[: cut.start()], tuple(_list_injected(block)))
 
 
 def text_lines(text: str) -> list[str]:
@@ -76,26 +80,10 @@ def boot_lines(text: str) -> list[str]:
     return text_lines(text) if _BOOT_FILE.search(text) else []
 
 
-def _collect_lines(section: str, injected: list[str]) -> str:
-    injected += text_lines(section)
-    return "\n"
-
-
-def _remove_blocks(text: str, injected: list[str]) -> str:
-    parts, last = [], 0
-    for block in _find_blocks(text):
-        injected += _list_injected(block)
-        # A break in place of the block, so that the text around it does not run together.
-        parts += [text[last : block.start], "\n" if "\n" in text[block.start : block.end] else " "]
-        last = block.end
-    return "".join(parts) + text[last:] if parts else text
-
-
 def _list_injected(block: _Block, depth: int = 0) -> list[str]:
     """Return the lines of an injected block; for another block, those of injected blocks inside it."""
-    if _OWN.match(block.name) or block.name in _INSTRUCTIONS:
-        return text_lines(block.inner)
-    if block.name in _REMINDERS and _BOOT_FILE.search(block.inner):
+    is_reminder = block.name in _REMINDERS and _BOOT_FILE.search(block.inner)
+    if is_reminder or _OWN.match(block.name) or block.name in _INSTRUCTIONS:
         return text_lines(block.inner)
     if depth >= _DEEPEST or "<" not in block.inner:
         return []

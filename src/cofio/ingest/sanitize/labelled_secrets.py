@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain
 from typing import TypeAlias
 
 from cofio.ingest.sanitize.secret_heuristics import ValueForm, is_plain_word, looks_random, looks_secret
@@ -22,19 +21,25 @@ Span: TypeAlias = tuple[str, int, int]  # kind, start, end
 def find_labelled_secrets(text: str, low: str) -> Iterator[Span]:
     """Yield the values of named passwords, tokens and keys. `low` is the text in lower case."""
     if any(word in low for word in _KEY_HINTS) or (not low.isascii() and any(word in low for word in _FOREIGN_HINTS)):
-        yield from chain(
-            _find_named(text, low), _find_elements(text), _find_long_hex(low), _find_value_first(text, low)
-        )
+        yield from _find_named(text, low)
+        for match in PATTERNS["xml_element"].finditer(text):  # elements named like a password or token
+            if looks_secret(match["value"], "quoted", of_password=match["name"].lower().startswith(_PASSWORDS)):
+                yield "password", *match.span("value")
+        yield from _find_long_hex(low)
+        yield from _find_value_first(text, low)
     if any(word in low for word in _LOGIN_HINTS):
         yield from _find_logins(text)
 
 
 def _find_named(text: str, low: str) -> Iterator[Span]:
-    """Yield values that follow their name."""
     last = 0
     for match in PATTERNS["secret_name"].finditer(low):
-        span = None if match.start() < last or not _is_key(text, low, match) else value_at(text, match.end())
-        if span is None:
+        name_start = match.start()
+        inside_word = name_start > 0 and text[name_start - 1].isalnum() and text[name_start].islower()
+        is_open = low[max(0, name_start - 14) : name_start].rstrip(" _-").endswith(_OPEN)
+        if name_start < last or (inside_word and not match["op"]) or is_open:
+            continue
+        if (span := value_at(text, match.end())) is None:
             continue
         start, end, quoted = span
         value, form = text[start : min(end, start + _LONGEST)], _find_form(text, low, match, quoted)
@@ -45,17 +50,15 @@ def _find_named(text: str, low: str) -> Iterator[Span]:
 
 
 def _fits(value: str, match: re.Match[str], form: ValueForm, low: str) -> bool:
-    """Return whether the value is a secret, given its name. "key" has many meanings, so it needs a clear value."""
     name = match["name"]
-    if name == "key":
-        return form in ("noted", "stated", "stated in quotes") and _is_key_value(
-            value, low[max(0, match.start() - 24) : match.start()]
-        )
-    return looks_secret(value, form, of_password=name.startswith(_PASSWORDS) and not (name == "pass" and match["verb"]))
-
-
-def _is_key_value(value: str, before: str) -> bool:
-    if not looks_random(value) or not re.fullmatch(r"[\w+/=-]{16,}", value) or PATTERNS["uuid"].fullmatch(value):
+    if name != "key":
+        of_password = name.startswith(_PASSWORDS) and not (name == "pass" and match["verb"])
+        return looks_secret(value, form, of_password=of_password)
+    # "key" has many meanings, so it needs a clear value.
+    before = low[max(0, match.start() - 24) : match.start()]
+    if form not in ("noted", "stated", "stated in quotes") or not looks_random(value):
+        return False
+    if not re.fullmatch(r"[\w+/=-]{16,}", value) or PATTERNS["uuid"].fullmatch(value):
         return False
     if all(re.search(kind, value) for kind in ("[a-z]", "[A-Z]", r"\d")):
         return True
@@ -76,15 +79,7 @@ def _is_noted_word(text: str, match: re.Match[str], start: int, end: int) -> boo
     return not of_type and PATTERNS["note_start"].search(text[max(0, match.start() - 40) : match.start()]) is not None
 
 
-def _is_key(text: str, low: str, match: re.Match[str]) -> bool:
-    """Return whether the word names a secret: it is neither inside another word nor a cursor."""
-    start = match.start()
-    inside = start > 0 and text[start - 1].isalnum() and text[start].islower() and not match["op"]
-    return not inside and not low[max(0, start - 14) : start].rstrip(" _-").endswith(_OPEN)
-
-
 def _find_form(text: str, low: str, match: re.Match[str], quoted: bool) -> ValueForm:
-    """Return the form in which the value follows this key."""
     if match["pair"]:
         return "quoted" if quoted else "set"
     if quoted and match["op"] and not match["down"]:
@@ -116,13 +111,6 @@ def value_at(text: str, place: int) -> tuple[int, int, bool] | None:
     if end - start < _LONGEST:
         end = start + len(text[start:end].rstrip("\\").removesuffix("**").rstrip(".,;:)]}>"))
     return (start, end, False) if end > start else None
-
-
-def _find_elements(text: str) -> Iterator[Span]:
-    """Yield the content of XML elements named like a password or token."""
-    for match in PATTERNS["xml_element"].finditer(text):
-        if looks_secret(match["value"], "quoted", of_password=match["name"].lower().startswith(_PASSWORDS)):
-            yield "password", *match.span("value")
 
 
 def _find_long_hex(low: str) -> Iterator[Span]:
@@ -164,6 +152,5 @@ _PASSWORDS = ("pass", "pw", "kennwort", "contra", "mot", "senha", "wacht", "hes"
 _OPEN = tuple(
     "public publickey public_key next page nextpage continuation scroll sync cursor pagination resume".split()
 )
-
 
 _LOGIN_HINTS = ("cred", "log in", "login", "logged in")

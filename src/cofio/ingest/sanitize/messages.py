@@ -1,6 +1,6 @@
 """Parsing of deliveries into messages: a text, or a list of role-tagged items in any of the common formats.
 
-    "User: …\\nAssistant: …" | [{"role", "content"}] | lines of a transcript ─▶ [Said]
+    "User: …\\nAssistant: …" | [{"role", "content"}] | lines of a transcript ─▶ [RawMessage]
 
 A malformed item is skipped and does not affect the others. If no item is a message, InvalidInput is raised.
 """
@@ -72,17 +72,11 @@ def _open_item(item: Any) -> tuple[str, Any]:
     inner = item.get("message", item.get("payload"))
     if isinstance(inner, Mapping):  # a line of a transcript
         return _normalize_role(inner.get("role") or item.get("type")), inner.get("content")
-    content = item.get("content")
-    return _normalize_role(_get_role(item)), item.get("text") if content is None else content
-
-
-def _get_role(item: Mapping[str, Any]) -> Any:
-    """Return the role of an item; "user" by default."""
-    role = item.get("role", "")
-    if role != "":
-        return role
-    kind = item.get("type", "message")
-    return "user" if kind in ("message", *_TEXT_BLOCKS) else kind
+    content, role = item.get("content"), item.get("role", "")
+    if role == "":
+        kind = item.get("type", "message")
+        role = "user" if kind in ("message", *_TEXT_BLOCKS) else kind
+    return _normalize_role(role), item.get("text") if content is None else content
 
 
 def _normalize_role(value: Any) -> str:
@@ -91,16 +85,11 @@ def _normalize_role(value: Any) -> str:
 
 
 def _read_texts(content: Any) -> Iterator[str]:
-    if isinstance(content, str):
-        yield make_storable(content)
-    elif isinstance(content, list | tuple):
-        for block in content:
-            if isinstance(block, str):
-                yield make_storable(block)
-            elif isinstance(block, Mapping) and block.get("type", "text") in _TEXT_BLOCKS:
-                yield from _read_texts(block["text"]) if isinstance(block.get("text"), str) else ()
-    elif isinstance(content, Mapping):
-        yield from _read_texts([content])
+    for block in content if isinstance(content, list | tuple) else [content]:
+        if isinstance(block, Mapping) and block.get("type", "text") in _TEXT_BLOCKS:
+            block = block.get("text")
+        if isinstance(block, str):
+            yield make_storable(block)
 
 
 def _split_conversation(text: str, speaker: str = "user") -> list[RawMessage]:
@@ -116,25 +105,15 @@ def _split_conversation(text: str, speaker: str = "user") -> list[RawMessage]:
 
 def make_storable(text: str) -> str:
     """Return the text with line feeds as line ends, without NUL characters and unpaired surrogates."""
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if text.isascii():
-        return text.replace("\x00", "")
-    return _UNSTORABLE.sub("", text)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\x00", "") if text.isascii() else _UNSTORABLE.sub("", text)
 
 
 _HINT = 'Give a text, or a list of {"role": "user" | "assistant", "content": "…"}.'
 #: Marks of transcript lines that are not part of the conversation between user and assistant.
 _ASIDE = ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage")
 _TEXT_BLOCKS = ("text", "input_text", "output_text")
-_ROLES = {
-    "human": "user",
-    "you": "user",
-    "user": "user",
-    "ai": "assistant",
-    "model": "assistant",
-    "assistant": "assistant",
-}
+_ROLES = dict.fromkeys(("human", "you", "user"), "user") | dict.fromkeys(("ai", "model", "assistant"), "assistant")
 _MARK = lazy_re.compile(
     r"^[ \t]*(?:#{1,4}[ \t]*)?\**(user|human|you|assistant|ai)\**[ \t]*:\**[ \t]*", re.IGNORECASE | re.MULTILINE
 )

@@ -49,7 +49,6 @@ def _outside_fences(lines: list[str]) -> Iterator[str]:
 
 
 def _closers(lines: list[str]) -> dict[int, int]:
-    """Return the closing line of each line that opens a fence."""
     closers: dict[int, int] = {}
     opened: tuple[int, str] | None = None
     for place, line in enumerate(lines):
@@ -66,17 +65,12 @@ def _closers(lines: list[str]) -> dict[int, int]:
 
 
 def _own_lines(lines: list[str]) -> Iterator[str]:
-    """Yield the lines that are not part of a diff, a trace or a log."""
     place = 0
     patch_ends = [at for at, line in enumerate(lines) if line.startswith("*** End Patch")]
     while place < len(lines):
         after = _pasted_until(lines, place, patch_ends)
-        if after == place:
-            yield lines[place]
-            place += 1
-        else:
-            yield ""
-            place = after
+        yield lines[place] if after == place else ""
+        place = max(after, place + 1)
 
 
 def _pasted_until(lines: list[str], place: int, patch_ends: list[int]) -> int:

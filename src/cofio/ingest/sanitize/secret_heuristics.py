@@ -19,7 +19,8 @@ ValueForm = Literal["quoted", "declared", "set", "option", "noted", "stated", "s
 
 def looks_secret(value: str, form: ValueForm, *, of_password: bool) -> bool:
     """Return whether this value of a password (or else of a token or key) is a secret."""
-    if len(value) < 4 or _is_placeholder(value) or _is_reference(value):
+    is_placeholder = value.lower().strip("<>[]{}()*_-") in _NO_SECRETS or PATTERNS["placeholder"].search(value)
+    if len(value) < 4 or is_placeholder or _is_reference(value):
         return False
     if " " in value or "\t" in value:
         return form in ("quoted", "stated in quotes") and _is_phrase(value.split(), form, of_password)
@@ -55,7 +56,6 @@ def _is_ordinary_word(word: str) -> bool:
 
 
 def _is_phrase(words: list[str], form: ValueForm, of_password: bool) -> bool:
-    """Return whether several words are a secret, and no sentence about one."""
     if any(_is_strong(word) for word in words):
         return True
     if not of_password or len(words) > 6 or not _PROSE.isdisjoint(word.lower().strip("().,:") for word in words):
@@ -88,10 +88,10 @@ def _is_made_up(word: str) -> bool:
 
 def _is_assigned_secret(value: str, form: ValueForm, of_password: bool) -> bool:
     if _has_letter(value) and (any(sign.isdigit() for sign in value) or re.search(r"[^\w./:-]", value)):
-        # A declaration is in a settings file, which has no variable names; other values may be such names.
-        return form == "declared" or not (
-            _is_compound(value) and (PATTERNS["secret_word"].search(value) or _names_none(value))
-        )
+        if form == "declared" or not _is_compound(value):
+            return True  # a declaration is in a settings file, which has no variable names; other values may be such
+        is_name = not _NO_SECRETS.isdisjoint(PATTERNS["separator"].split(value.lower()))
+        return not is_name and not PATTERNS["secret_word"].search(value)
     if value.isdigit():
         return of_password and len(value) >= 4
     if _is_compound(value):  # "correct-horse-battery-staple" is a password, "my-app-secret" the name of one
@@ -127,21 +127,11 @@ def _has_both(value: str) -> bool:
 
 
 def _is_compound(value: str) -> bool:
-    """Return whether it is made of words and numbers: base64-encoded, AES-256-GCM, required|min:8, 50k/day,
-    oauth2_scheme.
-    """
+    """Return whether it is made of words and numbers: base64-encoded, AES-256-GCM, required|min:8, oauth2_scheme."""
     parts = PATTERNS["separator"].split(value)
     return len(parts) > 1 and all(
         len(part) <= 20 and PATTERNS["word_or_number"].fullmatch(part) for part in parts if part
     )
-
-
-def _names_none(compound: str) -> bool:
-    return not _NO_SECRETS.isdisjoint(PATTERNS["separator"].split(compound.lower()))
-
-
-def _is_placeholder(value: str) -> bool:
-    return value.lower().strip("<>[]{}()*_-") in _NO_SECRETS or PATTERNS["placeholder"].search(value) is not None
 
 
 def _is_reference(value: str) -> bool:

@@ -4,7 +4,9 @@
         ─▶ spans ─▶ [redacted:KIND]
 
 Both kinds of error are costly: a stored secret leaks, and a false positive destroys useful text. So a unique shape is
-sufficient, while the word "password" needs a value after it that looks like one (`secret_heuristics`).
+sufficient, while the word "password" needs a value after it that looks like one (`secret_heuristics`). Any long number
+passes a checksum now and then, so a card must also have the prefix and length of an issuer, and an account the length
+of its country; timestamps, barcodes and message ids do not.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ import re
 from collections.abc import Iterator
 
 from cofio.ingest.sanitize.labelled_secrets import Span, find_labelled_secrets, value_at
-from cofio.ingest.sanitize.pii_numbers import find_pii_numbers
 from cofio.ingest.sanitize.secret_heuristics import looks_random, looks_secret
-from cofio.ingest.sanitize.secret_patterns import PATTERNS
-from cofio.ingest.sanitize.vendor_tokens import find_tokens
+from cofio.ingest.sanitize.secret_patterns import PATTERNS, TOKENS
 from cofio.text import lazy_re
 
+_SHORTEST_TOKEN = 20  # characters
+_TOKEN_HINTS = tuple((hint, place) for place, token in enumerate(TOKENS) for hint in token.hints)
 _ROUNDS = 8  # a replacement may expose another secret, rarely twice; the bound protects against crafted texts
 
 
@@ -47,10 +49,7 @@ def find_secrets(text: str) -> list[Span]:
 
 
 def _remove_disguises(text: str) -> tuple[str, list[int], list[int]]:
-    """Return the text without disguises, and for each character its start and end in the original text.
-
-    Zero-width characters, full-width letters and escape sequences hide a word from a program.
-    """
+    """Return the text without signs that hide a word from a program, and the original place of each character."""
     parts: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -67,7 +66,9 @@ def _remove_disguises(text: str) -> tuple[str, list[int], list[int]]:
 
 
 def _find_spans(text: str) -> list[Span]:
-    low = _lower(text)
+    low = text.lower()
+    if len(low) != len(text):  # positions must be valid in both
+        low = "".join(sign.lower() if sign < "\x80" else sign for sign in text)
     spans: list[Span] = [*find_tokens(text)]
     if "-----" in text:
         spans += _find_private_keys(text)
@@ -81,15 +82,10 @@ def _find_spans(text: str) -> list[Span]:
         spans += _find_url_passwords(text)
     if "cookie" in low or "sess" in low:
         spans += _find_cookies(text)
-    spans += find_pii_numbers(text)
+    if PATTERNS["number_hint"].search(text):
+        spans += _find_pii_numbers(text)
     spans += find_labelled_secrets(text, low)
     return _merge(spans) if spans else []
-
-
-def _lower(text: str) -> str:
-    """Return the lower case with the same length, so that positions are valid in both."""
-    low = text.lower()
-    return low if len(low) == len(text) else "".join(sign.lower() if sign < "\x80" else sign for sign in text)
 
 
 def _merge(spans: list[Span]) -> list[Span]:
@@ -104,11 +100,24 @@ def _merge(spans: list[Span]) -> list[Span]:
     return [(kind, start, end) for start, end, _, kind in merged]
 
 
-# ── blocks, headers, addresses ────────────────────────────────────────────────────────────────────────────────────────
+def find_tokens(text: str) -> Iterator[Span]:
+    """Yield the tokens that vendors made recognisable by a prefix and a length.
+
+    A pattern is searched only if one of its hints is in the text, which is a cheap test.
+    """
+    if max(map(len, text.split()), default=0) < _SHORTEST_TOKEN:
+        return  # true for almost all prose
+    for place in sorted({place for hint, place in _TOKEN_HINTS if hint in text}):
+        kind, _, pattern, mixed = TOKENS[place]
+        for match in pattern.finditer(text):
+            start, end = match.span(match.lastindex or 0)
+            token = text[start:end]
+            is_mixed = re.search(r"\d", token) and re.search(r"[A-Za-z]", token)
+            if not PATTERNS["token_filler"].search(token) and (is_mixed or not mixed):
+                yield kind, start, end
 
 
 def _find_private_keys(text: str) -> Iterator[Span]:
-    """Yield whole PEM blocks, and the remainder of truncated ones."""
     heads = list(PATTERNS["pem_head"].finditer(text))
     for place, head in enumerate(heads):
         limit = heads[place + 1].start() if place + 1 < len(heads) else len(text)
@@ -138,13 +147,11 @@ def _find_header_secrets(text: str) -> Iterator[Span]:
             yield "basic-auth", *match.span(2)
     for match in PATTERNS["bearer"].finditer(text):
         start, end = match.span(match.lastindex or 0)
-        value = text[start:end]
-        if looks_random(value) and looks_secret(value, "set", of_password=False):
+        if _is_generated(text[start:end]):
             yield "bearer-token", start, end
 
 
 def _find_option_passwords(text: str) -> Iterator[Span]:
-    """Yield passwords given by one-letter command options."""
     for match in PATTERNS["shell_password"].finditer(text):
         value = value_at(text, match.end())
         if value and looks_secret(text[value[0] : value[1]], "quoted" if value[2] else "set", of_password=True):
@@ -152,18 +159,17 @@ def _find_option_passwords(text: str) -> Iterator[Span]:
 
 
 def _find_cookies(text: str) -> Iterator[Span]:
-    """Yield session ids, in cookie headers and in assignments to a session id."""
     for line in PATTERNS["cookies"].finditer(text):
         for match in PATTERNS["cookie_pair"].finditer(text, *line.span("cookies")):
             least = 8 if PATTERNS["session_name"].search(match["name"]) else 24
-            if len(match["value"]) >= least and _is_cookie(match["value"]):
+            if len(match["value"]) >= least and _is_generated(match["value"]):
                 yield "session-cookie", *match.span("value")
     for match in PATTERNS["session"].finditer(text):
-        if _is_cookie(match["value"]):
+        if _is_generated(match["value"]):
             yield "session-cookie", *match.span("value")
 
 
-def _is_cookie(value: str) -> bool:
+def _is_generated(value: str) -> bool:
     return looks_random(value) and looks_secret(value, "set", of_password=False)
 
 
@@ -177,16 +183,43 @@ def _is_basic(value: str) -> bool:
 
 
 def _find_url_passwords(text: str) -> Iterator[Span]:
-    """Yield passwords in URLs, except for local and example hosts."""
     for match in PATTERNS["url_password"].finditer(text):
         user, password, host = match.groups()
-        is_harmless = (
-            len(password) < 3
-            or password.lower() in (user.lower(), "password", "pass", "pw", "pwd")
-            or PATTERNS["harmless_host"].fullmatch(host)
-        )
-        if not is_harmless and not PATTERNS["url_filler"].search(password):
+        if len(password) < 3 or password.lower() in (user.lower(), "password", "pass", "pw", "pwd"):
+            continue
+        if not PATTERNS["harmless_host"].fullmatch(host) and not PATTERNS["url_filler"].search(password):
             yield "url-password", *match.span(2)
+
+
+def _find_pii_numbers(text: str) -> Iterator[Span]:
+    for match in PATTERNS["card_number"].finditer(text):
+        ends = (match.end(), max(0, match.start("more")))  # the last group may be the security code
+        if end := next((place for place in ends if _is_card(text[match.start() : place])), 0):
+            yield "card-number", match.start(), end
+    for match in PATTERNS["iban"].finditer(text):
+        if length := _measure_iban(match[0]):
+            yield "iban", match.start(), match.start() + length
+    for match in PATTERNS["ssn"].finditer(text):
+        yield "ssn", *match.span()
+
+
+def _is_card(number: str) -> bool:
+    """Return whether the number is of a card issuer and passes the Luhn check."""
+    digits = number.replace(" ", "").replace("-", "")
+    if not PATTERNS["card_issuer"].fullmatch(digits):
+        return False
+    doubled = (sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
+    return (sum(int(digit) for digit in digits[-1::-2]) + sum(doubled)) % 10 == 0
+
+
+def _measure_iban(number: str) -> int:
+    """Return the number of characters of an IBAN at the start, including blanks; 0 if there is none."""
+    signs = [place for place, sign in enumerate(number, start=1) if sign != " "]
+    length = _IBAN_LENGTHS.get(number[:2], 0)
+    if not length or len(signs) < length or number[(end := signs[length - 1]) : end + 1].isalnum():
+        return 0
+    iban = number[:end].replace(" ", "")
+    return end if int("".join(str(int(sign, 36)) for sign in iban[4:] + iban[:4])) % 97 == 1 else 0
 
 
 _AWS_HINTS = ("aws", "secret", "akia", "asia")
@@ -195,3 +228,13 @@ _HEADER_HINTS = ("basic ", '"auth', "_auth", "bearer", "authorization", "curl")
 _NO_WIDTH = lazy_re.compile("[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
 _DISGUISE = lazy_re.compile(rf"{_NO_WIDTH.pattern}|[\uff01-\uff5e]|\\{{1,7}}u(?![dD][89a-fA-F])([0-9a-fA-F]{{4}})")
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)}
+_IBAN_LENGTHS = {
+    country: length
+    for length, countries in {
+        15: "NO", 16: "BE", 18: "DK FI FO GL NL", 19: "MK SI", 20: "AT BA EE KZ LT LU XK",
+        21: "CH HR LI LV", 22: "BG BH CR DE GB GE IE ME RS", 23: "AE GI IL IQ", 24: "AD CZ ES MD PK RO SA SE SK TN VG",
+        25: "LY PT ST", 26: "IS TR", 27: "FR GR IT MC MR SM", 28: "AL AZ BY CY DO GT HU LB PL SV", 29: "BR PS QA UA",
+        30: "JO KW MU", 31: "MT SC", 32: "LC",
+    }.items()
+    for country in countries.split()
+}  # fmt: skip
