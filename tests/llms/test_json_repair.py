@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.text.json_repair import parse_array, parse_reply
+from cofio.text.json_repair import parse_reply
+
+
+def parse_array(reply: str) -> list[Any] | None:
+    return parse_reply(reply).entries
+
 
 ENTRIES = [{"text": "a", "entities": []}, {"text": "b", "entities": ["x"]}]
 ENTRIES_JSON = json.dumps(ENTRIES)

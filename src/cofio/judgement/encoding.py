@@ -47,19 +47,16 @@ class Encoder:
 
     def pair(self, memory: str, statement: str) -> tuple[list[int], list[int]]:
         """Return (ids, types) of a memory and a later statement."""
-        return self._join(
-            "relation", self._truncate(memory, MEMORY_TOKENS), self._truncate(statement, STATEMENT_TOKENS)
-        )
+        return self._join("relation", memory, statement, STATEMENT_TOKENS)
 
     def relevance(self, memory: str, prompt: str) -> tuple[list[int], list[int]]:
         """Return (ids, types) of a memory and a prompt."""
-        return self._join("relevance", self._truncate(memory, MEMORY_TOKENS), self._truncate(prompt, PROMPT_TOKENS))
+        return self._join("relevance", memory, prompt, PROMPT_TOKENS)
 
     def windows(self, text: str, before: str = "", role: str = "user") -> Iterator[Window]:
         """Yield the turn in windows of whole sentences, each after the end of the other side's previous turn."""
-        left = [number for word, _, _ in words_of(before[-400:]) for number in self._words.pieces(word)][
-            -BEFORE_TOKENS:
-        ]
+        before_tokens = [number for word, _, _ in words_of(before[-400:]) for number in self._words.pieces(word)]
+        left = before_tokens[-BEFORE_TOKENS:]
         pending: list[tuple[list[int], tuple[int, int]]] = []
         size = 0
         for start, end in sentences_of(text):
@@ -91,9 +88,10 @@ class Encoder:
         ids.append(self._separator)
         return Window(ids, types + [1] * (len(ids) - len(types)), places)
 
-    def _join(self, task: str, left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
-        first_part = [self._first, self._tasks[task], *left, self._separator]
-        return [*first_part, *right, self._separator], [0] * len(first_part) + [1] * (len(right) + 1)
+    def _join(self, task: str, memory: str, other: str, most: int) -> tuple[list[int], list[int]]:
+        left = [self._first, self._tasks[task], *self._truncate(memory, MEMORY_TOKENS), self._separator]
+        right = [*self._truncate(other, most), self._separator]
+        return left + right, [0] * len(left) + [1] * len(right)
 
     def _truncate(self, text: str, most: int) -> list[int]:
         """Return the token ids of a text; of a long one half from the beginning and half from the end."""

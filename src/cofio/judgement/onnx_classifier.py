@@ -63,7 +63,8 @@ class LocalJudge:
 
     def relation(self, statement: str, memory: str) -> Relation:
         """Return the effect of a statement on a memory."""
-        return self._related(_undated(statement), _undated(memory))
+        # Extraction appends dates to relative ones. People do not write like that, and it misleads the model.
+        return self._related(_DATE.sub("", statement), _DATE.sub("", memory))
 
     def relevance(self, prompt: str, memories: Sequence[str]) -> list[float]:
         """Return, for each memory, the probability that it helps with the prompt."""
@@ -96,11 +97,3 @@ class LocalJudge:
                     words = WordPiece.read(self._place / "vocab.txt")
                     self._network = Encoder(words), Layers(part_files(self.card, self._place), self._threads)
         return self._network
-
-
-def _undated(text: str) -> str:
-    """Return a text without the dates that extraction appends to relative ones.
-
-    People do not write like that, and with such dates the model misjudges statements that change a memory.
-    """
-    return _DATE.sub("", text)

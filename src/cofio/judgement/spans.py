@@ -46,9 +46,12 @@ def decode(text: str, tagged: Tagged) -> list[Span]:
         if inside[at] < _INSIDE:
             continue
         last = runs[-1][-1] if runs else None
-        begins = last is None or at - last > _GAP + 1 or crosses(ends, tagged.places[last][1][0], start)
-        if begins or (first[at] >= _NEW_FACT and _divides(text, tagged, at)):
+        if last is None or at - last > _GAP + 1 or crosses(ends, tagged.places[last][1][0], start):
             runs.append([])
+        elif first[at] >= _NEW_FACT:
+            previous, word = (text[slice(*tagged.places[place][1])].lower() for place in (at - 1, at))
+            if previous[-1] in ",;:.!?)–—-" or previous in _CONJUNCTIONS or word in _CONJUNCTIONS:
+                runs.append([])  # the word begins a clause
         runs[-1].append(at)
     if not runs and inside.max() >= _HINT:
         runs.append([int(inside.argmax())])
@@ -59,12 +62,6 @@ def decode(text: str, tagged: Tagged) -> list[Span]:
         first_word, last_word = _extend_run(text, tagged, inside, (run[0], run[-1]), (before, after), ends)
         spans.append(_build_span(tagged, logits, inside, run, first_word, last_word))
     return spans
-
-
-def _divides(text: str, tagged: Tagged, at: int) -> bool:
-    """Return whether a word begins a clause: after punctuation, or at or after a conjunction."""
-    before, word = (text[slice(*tagged.places[place][1])].lower() for place in (at - 1, at))
-    return before[-1] in ",;:.!?)–—-" or before in _CONJUNCTIONS or word in _CONJUNCTIONS
 
 
 def crosses(ends: Sequence[int], one: int, other: int) -> bool:
@@ -91,10 +88,7 @@ def _extend_run(
     room: tuple[int, int],
     ends: Sequence[int],
 ) -> tuple[int, int]:
-    """Return the first and last word of a run, extended by neighbouring words that may belong to it.
-
-    It ends at the end of the clause and where another run begins (`room`).
-    """
+    """Return the first and last word of a run, with neighbouring words of its clause up to the next run (`room`)."""
     first, last = run
 
     def joins(word: int, beside: int) -> bool:

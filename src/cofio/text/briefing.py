@@ -11,9 +11,9 @@ Kept light, because the hook fallback renders blocks too, in a process with a bu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, log2
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from cofio.text import lazy_re
 
@@ -97,26 +97,29 @@ def build_block(
     sections: list[str] = []
     seen_texts: set[str] = set()
     for head, section in ((EXACT, exact), (heading, lines)):
-        distinct = list(_list_distinct(section, seen_texts))
-        text, count = build_section(f"{head}\n", [_render_row(*row) for row in distinct], room)
+        section_ids, rows = [], []
+        for line in section:
+            text = neutralize(line.text)
+            if text and text.casefold() not in seen_texts:
+                seen_texts.add(text.casefold())
+                section_ids.append(line.id)
+                rows.append(_render_row(line, text))
+        text, count = build_section(f"{head}\n", rows, room)
         sections.append(text)
-        ids += [line.id for line, _ in distinct[:count]]
-        if count < len(distinct):
+        ids += section_ids[:count]
+        if count < len(rows):
             break
     return (f"{_OPENING}{''.join(sections)}{_ENDING}", tuple(ids)) if ids else ("", ())
 
 
-def _list_distinct(lines: Iterable[BriefingLine], seen_texts: set[str]) -> Iterator[tuple[BriefingLine, str]]:
-    """Yield the lines with new texts, each with its neutral text."""
-    for line in lines:
-        text = neutralize(line.text)
-        if text and text.casefold() not in seen_texts:
-            seen_texts.add(text.casefold())
-            yield line, text
-
-
 def _render_row(line: BriefingLine, text: str) -> str:
-    return f"{_fit(f'- {_format_label(line)}', *_add_note(line, text))}\n"
+    """Return the line of a block: source and date in brackets, the text, and its note."""
+    source = neutralize(line.source[: 4 * _LABEL]).translate(_ROUND)[:_LABEL].strip()
+    while estimate_tokens(source) > _LABEL_TOKENS:
+        source = source[: len(source) * 3 // 4].strip()
+    day = line.at[:10] if _DAY.match(line.at) else ""
+    label = ", ".join(part for part in (source, day) if part)
+    return f"{_fit(f'- [{label}] ' if label else '- ', *_add_note(line, text))}\n"
 
 
 def annotate(text: str, notes: Sequence[str], *, doubtful: bool) -> str:
@@ -131,10 +134,10 @@ def list_item(text: str, notes: Sequence[str] = (), *, doubtful: bool = False, s
 
     A score is shown in front, as `[0.80]`.
     """
-    plain, head = neutralize(text), "- " if score is None else f"- [{score:.2f}] "
-    return (
-        _fit(head, *_add_note(BriefingLine(0, text, note="; ".join(notes), doubtful=doubtful), plain)) if plain else ""
-    )
+    if not (plain := neutralize(text)):
+        return ""
+    line = BriefingLine(0, text, note="; ".join(notes), doubtful=doubtful)
+    return _fit("- " if score is None else f"- [{score:.2f}] ", *_add_note(line, plain))
 
 
 def digest(text: str) -> str:
@@ -221,16 +224,6 @@ def _replace_tags(text: str) -> str:
     return "".join(signs)
 
 
-def _format_label(line: BriefingLine) -> str:
-    """Return source and date in brackets with a trailing space; "" if both are unknown."""
-    source = neutralize(line.source[: 4 * _LABEL]).translate(_ROUND)[:_LABEL].strip()
-    while estimate_tokens(source) > _LABEL_TOKENS:
-        source = source[: len(source) * 3 // 4].strip()
-    day = line.at[:10] if _DAY.match(line.at) else ""
-    label = ", ".join(part for part in (source, day) if part)
-    return f"[{label}] " if label else ""
-
-
 def _add_note(line: BriefingLine, text: str) -> tuple[str, str, str]:
     """Return prefix, text and suffix of a line."""
     note = neutralize(line.note[: 8 * _NOTE])
@@ -278,10 +271,9 @@ def start_sort_key(
 ) -> tuple[bool, int, bool, float]:
     """Return the sort key of a memory at the start of a session, in ascending order.
 
-    Pinned memories come first, then decisions (preferences, policies and technology are decisions), learnings, details;
-    within each the project's own before others; then by weight in months: the month of the memory, plus one for each
-    doubling of its occurrences, at most three. Retrievals do not count, so that showing a memory does not raise its
-    rank.
+    Pinned memories come first, then decisions, learnings, details; within each the project's own before others; then by
+    weight in months: the month of the memory, plus one for each doubling of its occurrences, at most three. Retrievals
+    do not count, so that showing a memory does not raise its rank.
     """
     year, month, day = (int(part) for part in at[:10].split("-")) if _DAY.match(at) else (0, 0, 0)
     weight = 12 * year + month + day / 31 + log2(min(8, max(1, occurrences)))
@@ -327,19 +319,26 @@ class StartRule(NamedTuple):
     most: int | None = None
 
 
+#: Function that returns the rendered line of a memory, or None to omit it.
+FinishLine: TypeAlias = Callable[[BriefingEntry], BriefingLine | None]
+
+
 def select_start(
-    entries: Sequence[BriefingEntry],
-    project: str,
-    rule: StartRule,
-    finish: Callable[[BriefingEntry], BriefingLine | None],
+    entries: Sequence[BriefingEntry], project: str, rule: StartRule, finish: FinishLine
 ) -> list[BriefingLine]:
     """Select the lines of a block at the start of a session, in order, each text once.
 
     Pinned memories come first, then rules of every project (at most a quarter of the tokens), memories that fall due
-    (at most a sixth), the project's own memories, and then all others. `finish` returns the rendered line, or None to
-    omit the memory; it is called only as often as needed.
+    (at most a sixth), the project's own memories, and then all others. `finish` is called only as often as needed.
     """
-    ranked = sorted(entries, key=lambda entry: _place(entry, project))
+
+    def rank(entry: BriefingEntry) -> tuple[object, ...]:
+        is_own = entry.project == project
+        pinned, count, at = entry.line.pinned, entry.occurrences, entry.line.at
+        key = start_sort_key(pinned=pinned, category=entry.category, own=is_own, occurrences=count, at=at)
+        return *key, -entry.line.id
+
+    ranked = sorted(entries, key=rank)
     due = sorted((day, at) for at, entry in enumerate(ranked) if (day := entry.due(rule.today, rule.until)))
     selection = _Selection(rule, finish)
     selection.fill(entry for entry in ranked if entry.line.pinned)
@@ -353,7 +352,7 @@ def select_start(
 class _Selection:
     """Selected lines and the remaining room."""
 
-    def __init__(self, rule: StartRule, finish: Callable[[BriefingEntry], BriefingLine | None]) -> None:
+    def __init__(self, rule: StartRule, finish: FinishLine) -> None:
         self.lines: list[BriefingLine] = []
         self._finish = finish
         self._most = MAX_TOKENS if rule.most is None else rule.most
@@ -380,17 +379,6 @@ class _Selection:
             share -= weight
             self.lines.append(line)
             self._seen_texts.add(text.casefold())
-
-
-def _place(entry: BriefingEntry, project: str) -> tuple[bool, int, bool, float, int]:
-    key = start_sort_key(
-        pinned=entry.line.pinned,
-        category=entry.category,
-        own=entry.project == project,
-        occurrences=entry.occurrences,
-        at=entry.line.at,
-    )
-    return *key, -entry.line.id
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────

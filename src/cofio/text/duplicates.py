@@ -27,12 +27,17 @@ LONG = 1_200
 
 def difference_reason(new: str, old: str, cosine: float, *, sure: float = SURE) -> str:
     """Return the reason why a new text is not a duplicate of an old one; "" if it is."""
-    if content_words(new) == content_words(old):
+    new_words, old_words = content_words(new), content_words(old)
+    if new_words == old_words:
         return missing_literal(new, old)
     if max(len(new), len(old)) > LONG:
         return "texts of this length must match word for word"
-    in_other_words = "it is phrased in other words" if cosine < sure else ""
-    return find_conflict(new, old) or missing_literal(new, old) or in_other_words or _list_additions(new, old)
+    if against := find_conflict(new, old) or missing_literal(new, old):
+        return against
+    if cosine < sure:
+        return "it is phrased in other words"
+    added = [word for word in new_words if word not in old_words]
+    return f"it adds: {', '.join(added)}" if len(new_words) > len(old_words) else ""
 
 
 @lru_cache(maxsize=4096)
@@ -112,16 +117,6 @@ def negations(text: str) -> int:
     return sum(word in _NEGATIONS for word in content_words(text))
 
 
-# ── comparison ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _list_additions(new: str, old: str) -> str:
-    first, second = content_words(new), content_words(old)
-    if len(first) > len(second):
-        return "it adds: " + ", ".join(word for word in first if word not in second)
-    return ""
-
-
 def _find_shared_names(one: str, other: str) -> tuple[list[str], list[str]]:
     """Return the names in each text; a word that is a name in one text counts as a name in the other in any case."""
     either = set(find_names(one)) | set(find_names(other))
@@ -145,12 +140,10 @@ def _is_identifier(token: str) -> bool:
 def _find_foreign(text: str) -> list[str]:
     """Return tokens that embedding models barely distinguish: symbols, emoji, non-Latin letters."""
     return [
-        token for token in content_words(text) if any(ord(letter) > 0x24F and not _is_mark(letter) for letter in token)
+        token
+        for token in content_words(text)
+        if any(ord(letter) > 0x24F and unicodedata.category(letter)[0] not in "PZ" for letter in token)
     ]
-
-
-def _is_mark(letter: str) -> bool:
-    return unicodedata.category(letter)[0] in "PZ"  # punctuation and white space
 
 
 def find_opposite(only_one: set[str], only_other: set[str]) -> str:
@@ -158,11 +151,6 @@ def find_opposite(only_one: set[str], only_other: set[str]) -> str:
     for values in VALUES:
         if values & only_one and values & only_other:
             return f"{min(values & only_one)} is not {min(values & only_other)}"
-    return find_inverse(only_one, only_other)
-
-
-def find_inverse(only_one: set[str], only_other: set[str]) -> str:
-    """Like `opposite`, but without exclusive values: "day" and "daily" are two values that may mean the same."""
     for left, right in OPPOSITES:
         if (left in only_one and right in only_other) or (right in only_one and left in only_other):
             return f"{left} and {right} are opposites"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from cofio.text import lazy_re
@@ -39,16 +38,10 @@ class ParsedReply(NamedTuple):
     whole: bool = True
 
 
-def parse_array(text: str) -> list[Any] | None:
-    """Return the complete entries of the array in the reply; None if there is none."""
-    return parse_reply(text).entries
-
-
 def parse_reply(text: str) -> ParsedReply:
-    """Parse the array in the reply.
+    """Parse the array in the reply; standalone objects, one per line or within prose, count as an array too.
 
-    Of several arrays, the one with the most strings and objects is used; of equals the last. Standalone objects, one
-    per line or within prose, count as an array too.
+    Of several arrays, the one with the most strings and objects is used; of equals the last.
     """
     pieces = _find_pieces(_strip_thinking(text))
     best = max(reversed(pieces), key=_score, default=ParsedReply(None))
@@ -104,11 +97,9 @@ def _find_entries(value: Any) -> list[Any] | None:
 
 
 def _is_entry(value: Any) -> bool:
-    return isinstance(value, dict) and any(_tells(key, inner) for key, inner in value.items())
-
-
-def _tells(key: str, inner: Any) -> bool:
-    return key in _OF_AN_ENTRY and not isinstance(inner, dict | list)
+    return isinstance(value, dict) and any(
+        key in _OF_AN_ENTRY and not isinstance(inner, dict | list) for key, inner in value.items()
+    )
 
 
 class _CutOffError(Exception):
@@ -133,8 +124,7 @@ class _LenientParser:
             return None
 
     def _read_value(self, depth: int, *, whole: bool = True) -> Any:
-        self._skip()
-        start = self._text[self.at : self.at + 1]
+        start = self._peek()
         if depth > _DEEPEST:
             raise _CutOffError
         if start == "[":
@@ -146,12 +136,15 @@ class _LenientParser:
     def _read_object(self, depth: int, *, whole: bool) -> dict[str, Any]:
         """Read an object. Its last list may be broken, unless the object must be whole or is an entry."""
         values: dict[str, Any] = {}
+        self.at += 1
         try:
-            for key in self._read_keys():
+            while not self.broken and not self._closes("}"):
+                key = self._read_string()
+                if self._peek() != ":":
+                    raise _CutOffError
+                self.at += 1
                 values[key] = self._read_value(depth + 1, whole=whole)
-                whole = whole or _tells(key, values[key])
-                if self.broken:
-                    break
+                whole = whole or _is_entry({key: values[key]})
         except _CutOffError:
             self.broken = True
         if self.broken and (whole or _find_entries(values) is None):
@@ -170,26 +163,16 @@ class _LenientParser:
             self.broken = True
         return items
 
-    def _read_keys(self) -> Iterator[str]:
-        """Yield the keys of the object here; the caller reads each value before advancing."""
-        self.at += 1
-        while not self._closes("}"):
-            key = self._read_string()
-            self._skip()
-            if self._text[self.at : self.at + 1] != ":":
-                raise _CutOffError
-            self.at += 1
-            yield key
-
     def _closes(self, mark: str) -> bool:
-        self._skip()
-        closes = self._text[self.at : self.at + 1] == mark
+        closes = self._peek() == mark
         self.at += closes
         return closes
 
-    def _skip(self) -> None:
+    def _peek(self) -> str:
+        """Return the next sign that is not blank; "" at the end."""
         blank = _BLANK.match(self._text, self.at)
         self.at = blank.end() if blank else self.at
+        return self._text[self.at : self.at + 1]
 
     def _read_string(self) -> str:
         match = _STRING.match(self._text, self.at)
@@ -197,7 +180,13 @@ class _LenientParser:
             self.ended = self._text[self.at : self.at + 1] == '"'
             raise _CutOffError
         self.at = match.end()
-        return _make_storable(_unescape(match.group()))
+        try:
+            text = str(json.loads(match[0], strict=False))
+        except ValueError:  # an invalid escape, as in a Windows path, is a literal backslash
+            escaped = _ESCAPE.sub(lambda escape: escape[0] if escape[1] else "\\\\", match[0])
+            text = str(json.loads(escaped, strict=False))
+        # Escapes can produce NUL and lone surrogates, which a store cannot hold.
+        return text.replace("\x00", "").encode("utf-8", "ignore").decode()
 
     def _read_plain(self) -> Any:
         match = _PLAIN.match(self._text, self.at)
@@ -208,15 +197,3 @@ class _LenientParser:
         if literal in _WORDS:
             return _WORDS[literal]
         return int(literal) if len(literal) < 19 and literal.lstrip("-").isdigit() else float(literal)
-
-
-def _unescape(literal: str) -> str:
-    try:
-        return str(json.loads(literal, strict=False))
-    except ValueError:  # an invalid escape, as in a Windows path, is a literal backslash
-        return str(json.loads(_ESCAPE.sub(lambda match: match[0] if match[1] else "\\\\", literal), strict=False))
-
-
-def _make_storable(text: str) -> str:
-    """Remove NUL and lone surrogates, which escapes can produce and a store cannot hold."""
-    return text.replace("\x00", "").encode("utf-8", "ignore").decode()

@@ -62,10 +62,8 @@ def walk(blocks: Iterable[MarkdownBlock]) -> Iterator[MarkdownBlock]:
 
 def _remove_comments(lines: list[str], blocks: list[MarkdownBlock]) -> list[str]:
     result: list[str] = []
-    for code in [
-        *(block for block in walk(blocks) if block.kind == "code"),
-        MarkdownBlock("code", len(lines), len(lines)),
-    ]:
+    end = MarkdownBlock("code", len(lines), len(lines))
+    for code in [*(block for block in walk(blocks) if block.kind == "code"), end]:
         if len(result) < code.start:
             prose = "\n".join(lines[len(result) : code.start])
             result += _COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), prose).split("\n")
@@ -99,13 +97,11 @@ def _read(tokens: Iterator[Token], lines: Sequence[str]) -> Iterator[MarkdownBlo
             kind: Kind = "step" if token.info else _CONTAINERS[token.type]
             yield MarkdownBlock(kind, start, end, children=tuple(_read(tokens, lines)))
         elif token.type == "heading_open":
-            yield _read_heading(start, end, token, next(tokens).content, lines)
+            title = next(tokens).content
+            # A rule below several lines, or a dash that is an empty bullet, makes no heading.
+            if token.markup == "-" and (end - start > 2 or lines[end - 1].strip() == "-"):
+                yield MarkdownBlock("paragraph", start, end - 1)
+            else:
+                yield MarkdownBlock("heading", start, end, int(token.tag[1]), title)
         elif token.type in _LEAVES:
             yield MarkdownBlock(_LEAVES[token.type], start, end)
-
-
-def _read_heading(start: int, end: int, token: Token, title: str, lines: Sequence[str]) -> MarkdownBlock:
-    """Return a heading; a paragraph if a rule follows several lines, or if the dash below is an empty bullet."""
-    if token.markup == "-" and (end - start > 2 or lines[end - 1].strip() == "-"):
-        return MarkdownBlock("paragraph", start, end - 1)
-    return MarkdownBlock("heading", start, end, int(token.tag[1]), title)

@@ -60,9 +60,7 @@ def is_hypothetical(opening: str) -> bool:
     if not _SUPPOSING.isdisjoint(words) or "?" in opening:
         return True
     padded = f" {' '.join(words)} "
-    if any(phrase in padded for phrase in _SUPPOSING_PHRASES):
-        return True
-    if "'" in opening and _QUOTE_OPENS.search(opening):
+    if any(phrase in padded for phrase in _SUPPOSING_PHRASES) or ("'" in opening and _QUOTE_OPENS.search(opening)):
         return True
     return opening.count('"') % 2 == 1 or opening.count("`") % 2 == 1 or opening.count("“") > opening.count("”")
 
@@ -75,15 +73,8 @@ def is_code(sentence: str) -> bool:
     return _CODE_SIGN.search(plain) is not None and _CODE.search(plain) is not None
 
 
-# ── splitting ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _split_fence(line: str, fenced: bool) -> tuple[str, bool]:
-    """Return the prose of a line with a fence, and whether code continues after it.
-
-    A fence with a language name always opens code, so that in a text with a missing beginning at most the first part is
-    misread.
-    """
+    """Return the prose of a line with a fence, and whether code continues after it."""
     mark = "```" if "```" in line else "~~~"
     before, _, behind = line.partition(mark)
     if mark in behind:  # opened and closed on one line
@@ -94,7 +85,6 @@ def _split_fence(line: str, fenced: bool) -> tuple[str, bool]:
 
 
 def _take(line: str, pieces: list[str]) -> None:
-    """Append the sentences of a line to `pieces`."""
     if line[0] in _BULLETS:
         line = _BULLET.sub("", line)
     if "**" in line:
@@ -123,7 +113,13 @@ def _keep(piece: str, pieces: list[str]) -> None:
     if not _LETTER.search(piece):
         return
     if len(piece) > LONGEST:
-        pieces.extend(_cut(piece))
+        start = 0
+        while len(piece) - start > LONGEST:
+            blank = piece.rfind(" ", start + LONGEST // 2, start + LONGEST)
+            end = blank if blank > 0 else start + LONGEST
+            pieces.append(piece[start:end].strip())
+            start = end
+        pieces.append(piece[start:].strip())
     elif piece[-1] == "?" and (hung_on := _HUNG_ON.search(piece)):
         pieces.append(piece[: hung_on.start()])  # "we use uv, can you fix the build?": a statement, then a question
         pieces.append(piece[hung_on.end() :])
@@ -131,18 +127,7 @@ def _keep(piece: str, pieces: list[str]) -> None:
         pieces.append(piece)
 
 
-def _cut(piece: str) -> list[str]:
-    pieces, start = [], 0
-    while len(piece) - start > LONGEST:
-        blank = piece.rfind(" ", start + LONGEST // 2, start + LONGEST)
-        end = blank if blank > 0 else start + LONGEST
-        pieces.append(piece[start:end].strip())
-        start = end
-    return [*pieces, piece[start:].strip()]
-
-
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
 
 _AFTER_END = " \"'`)]*_!.…”’"
 _AROUND = ",;:!?()[]{}\"'….*`_<>"

@@ -81,8 +81,6 @@ def read_in_context(text: str, speaker: str, context: str) -> str:
     return f"{before} {embedding_text(plain, speaker)}" if before else embedding_text(plain, speaker)
 
 
-# ── shortening long texts ─────────────────────────────────────────────────────────────────────────────────────────────
-
 LEFT_OUT = "[…]"  # on its own line, in place of removed text
 _BOTH = 2_000  # characters; below this limit only the end is kept
 _BREAK = lazy_re.compile(r"\n+|(?<=[.!?])\s+")
@@ -95,7 +93,10 @@ def truncate_middle(text: str, room: int) -> str:
     """
     if len(text) <= room or room < _BOTH:
         return tail_of(text, room)
-    begun = _cut_beginning(text, room // 2 - len(LEFT_OUT) - 4)
+    # The beginning ends with the last whole line or sentence that fits, else with a word.
+    half = room // 2 - len(LEFT_OUT) - 4
+    ends = [*_BREAK.finditer(text, half // 2, half + 1)] or [*_SPACE.finditer(text, half // 2, half + 1)]
+    begun = text[: ends[-1].start() if ends else half].strip()
     ended = tail_of(text, room - len(begun) - len(LEFT_OUT) - 4)
     return f"{begun}\n\n{LEFT_OUT}\n\n{ended}"
 
@@ -108,9 +109,3 @@ def tail_of(text: str, room: int) -> str:
     half = start + room // 2  # latest acceptable start of a sentence
     begin = _BREAK.search(text, start - 1, half) or _SPACE.search(text, start - 1, half)
     return text[begin.end() if begin else start :].strip()
-
-
-def _cut_beginning(text: str, room: int) -> str:
-    """Return the beginning, up to the last whole line or sentence that fits, else to a word."""
-    ends = [*_BREAK.finditer(text, room // 2, room + 1)] or [*_SPACE.finditer(text, room // 2, room + 1)]
-    return text[: ends[-1].start() if ends else room].strip()
