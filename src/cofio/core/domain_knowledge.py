@@ -370,10 +370,7 @@ class KnowledgeBase:
         return None
 
     def _find_unchanged(self, decisions: Sequence[RowDecision], by: str, why: str) -> Changeset | None:
-        """Return a changeset 0 of noops if the decisions only store rows that exist unchanged; nothing is written.
-
-        Returns None if anything has to be changed.
-        """
+        """Return a changeset 0 of noops if the decisions only store rows that exist unchanged; else None."""
         rows: builtins.list[Knowledge] = []
         for decision in decisions:
             if not isinstance(decision, PutRow):

@@ -98,10 +98,7 @@ def match_sections(pages: Sequence[FilePage], filed: Mapping[str, FileState], go
 def _claim_notes(
     pages: Sequence[FilePage], matches: MatchedSections, free: list[RemovedSection], exported: set[int]
 ) -> list[RemovedSection]:
-    """Assign notes of a vault to their memories: the file that had it wins, else the first.
-
-    Copies are ordinary pages.
-    """
+    """Assign notes of a vault to their memories: the file that had it wins, else the first. Copies stay pages."""
     home = {(section.path, section.old.memory): section for section in free if section.old.exported}
     by_memory = {section.old.memory: section for section in free if section.old.exported}
     claimed = set(exported)

@@ -35,10 +35,7 @@ _SECRET = re.compile(
 
 
 class StalenessChecker:
-    """Creates and checks anchors.
-
-    Thread-safe. With `reads=False` it reads no files and reports everything as unknown.
-    """
+    """Creates and checks anchors. Thread-safe. With `reads=False` it reads no files; everything is unknown then."""
 
     def __init__(self, *, reads: bool = True) -> None:
         self.reads = reads

@@ -73,10 +73,7 @@ class WorkTree:
 
     @property
     def is_here(self) -> bool:
-        """Return whether the tree exists.
-
-        An empty folder may be an unmounted mount point, so a marker file is required.
-        """
+        """Return whether the tree exists. An empty folder may be an unmounted mount point, so a sign is required."""
         return any(os.path.lexists(f"{self.root}/{sign}") for sign in SIGNS)
 
     def read_cached(self, path: str, name: str, make: Callable[[bytes, int], T]) -> T:

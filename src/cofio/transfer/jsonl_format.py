@@ -63,10 +63,7 @@ class JsonlFile:
 
 
 def is_ours(path: Path, *, nearly: bool = False) -> bool:
-    """Return whether it is an export, or lines of plain facts.
-
-    With `nearly`, also if there is a text beside fields that facts do not have.
-    """
+    """Return whether it is an export or lines of plain facts; with `nearly`, also of facts with unknown fields."""
     first = next(objects(JsonlFile(path)), None) if path.is_file() else None
     if not isinstance(first, NumberedRecord):
         return False
