@@ -235,7 +235,7 @@ def test_job_without_an_llm_is_rejected_or_waits(make_keeper: KeeperFactory) -> 
     keeper_without_llm = make_keeper()
     InboxWorker(keeper_without_llm).drain()
     assert keeper_without_llm.item(job.id).state == "pending"
-    assert "not configured" in keeper_without_llm.item(job.id).reason
+    assert "No language model is configured" in keeper_without_llm.item(job.id).reason
 
 
 def test_item_attempted_twice_is_learned_once(make_keeper: KeeperFactory) -> None:
