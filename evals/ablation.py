@@ -59,7 +59,7 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
     ),
     "without the guard: rows": (compare, "_other_row", lambda *_: ""),
     "without the guard: negation": (compare, "negations", lambda _: 0),
-    "without the guard: number": (compare, "_figures", lambda _: set()),
+    "without the guard: number": (compare, "find_figures", lambda _: set()),
     "without the guard: another word": (compare, "_other_word", lambda *_: ""),
     "without the guard: identifier": (compare, "find_names", lambda _: []),
     "without the guard: code and signs": (compare, "missing_literal", lambda *_: ""),

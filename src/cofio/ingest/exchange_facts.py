@@ -90,10 +90,7 @@ class ExchangeFacts:
 
 
 def _drop_tentative(outcome: FactOutcome, extracted: ExtractedFact) -> FactOutcome:
-    """Return the decision; drop a tentative fact unless it changes a memory or probably does.
-
-    A short message that only ends a memory is not stored itself.
-    """
+    """Drop a tentative fact that changes no memory, and store no short message that only ends one."""
     changes = isinstance(outcome.decision, Update | Delete)
     if extracted.tentative and not changes and (extracted.is_message or outcome.chance < PROBABLE):
         return FactOutcome(fact=outcome.fact, reason=NOT_WORTH_KEEPING)
@@ -109,7 +106,6 @@ def _drop_tentative(outcome: FactOutcome, extracted: ExtractedFact) -> FactOutco
 
 
 def _restrict_agent(outcome: FactOutcome) -> FactOutcome:
-    """Return the decision about an agent's statement: it changes no memory."""
     if isinstance(outcome.decision, Add | Noop):
         return replace(outcome, also=())
     if isinstance(outcome.decision, Update):

@@ -174,7 +174,6 @@ class InboxProcessor:
             return [error] * len(items)
 
     def _fail(self, item: Item, error: Exception, spread: _RetryBackoff) -> None:
-        """Postpone or park an item, depending on the error."""
         match error:
             case Conflict():  # resolved by the next read; if the item itself changed, it has a new due time
                 if self._worked_on.item(item.id).exchange == item.exchange:

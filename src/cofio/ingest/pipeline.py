@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from cofio.domain_knowledge.extract import extraction
 from cofio.errors import (
@@ -84,18 +84,6 @@ _NO_TURNS = (COMPACT_SUMMARY, REVIEW)  # contexts that are not turns of a conver
 _TRIES = 3  # attempts to write while other processes change the same rows
 
 
-class _Source(NamedTuple):
-    """Exchange to learn from, with its inbox item if it has one."""
-
-    exchange: Exchange
-    item: Item | None = None
-
-    @property
-    def is_halfway(self) -> bool:
-        """Return whether the facts found without a language model are stored already."""
-        return bool(self.item and self.item.result)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
     """Facts found in one exchange, and how they were found."""
@@ -111,17 +99,24 @@ class _Reading:
 
 @dataclass(slots=True, kw_only=True)
 class _LearningJob:
-    """Work on one exchange: its reading, and the decisions so far."""
+    """Work on one exchange, from its reading to the decisions about its facts."""
 
-    reading: _Reading
-    earlier: LearningResult  # learned from it earlier
-    learned: LearningResult
-    by: str
-    why: str
+    exchange: Exchange
     item: Item | None
+    task: Task
+    by: str
+    verdict: GateVerdict = GateVerdict(())  # of a reading without a language model
+    reading: _Reading = _Reading()
+    earlier: LearningResult = LearningResult()  # learned from it in an earlier attempt
+    learned: LearningResult = LearningResult()
     batch: ExchangeFacts | None = None  # None: nothing is to be written
     news: Sequence[int] = ()  # places of the facts to decide about
     is_reconciled: bool = False  # a language model has decided
+
+    @property
+    def is_halfway(self) -> bool:
+        """Return whether the facts found without a language model are stored already."""
+        return bool(self.item and self.item.result)
 
     def resolve(self, item: Item, learned: LearningResult) -> ItemResolution:
         """Return the resolution of the inbox item; it stays pending until the model has read it."""
@@ -166,7 +161,7 @@ class Learner:
         If the model is down or its reply is unusable, the facts that patterns found in an item are stored anyway; the
         raised error then means that the rest is still pending.
         """
-        (outcome,) = self._learn([_Source(exchange, item)], task, by, dry_run=dry_run)
+        (outcome,) = self._learn([_LearningJob(exchange=exchange, item=item, task=task, by=by)], dry_run=dry_run)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -177,21 +172,22 @@ class Learner:
         Every item must still have its text. Each is settled in its own transaction; a failing item does not affect the
         others.
         """
-        sources = [_Source(item.exchange, item) for item in items if item.exchange]
-        return self._learn(sources, items[0].task, by)
+        task = items[0].task
+        return self._learn(
+            [_LearningJob(exchange=item.exchange, item=item, task=task, by=by) for item in items if item.exchange]
+        )
 
-    def _learn(
-        self, sources: Sequence[_Source], task: Task, by: str, *, dry_run: bool = False
-    ) -> list[LearningResult | Exception]:
+    def _learn(self, jobs: Sequence[_LearningJob], *, dry_run: bool = False) -> list[LearningResult | Exception]:
         began = time.perf_counter()
-        if all(source.exchange.context == COMPACT_SUMMARY for source in sources):
-            readings = [_Reading(reason=SUMMARY) for _ in sources]
+        if all(job.exchange.context == COMPACT_SUMMARY for job in jobs):
+            for job in jobs:
+                job.reading = _Reading(reason=SUMMARY)
+        elif jobs[0].task == "extract":
+            self._extract(jobs)
         else:
-            readings = self._extract(sources) if task == "extract" else self._read(sources)
-        jobs = [
-            self._build_job(source, reading, task, by, dry_run)
-            for source, reading in zip(sources, readings, strict=True)
-        ]
+            self._read(jobs)
+        for job in jobs:
+            self._prepare_facts(job, dry_run=dry_run)
         since = self._get_last_changeset()  # before the model is asked
         self._reconcile(jobs)
         outcomes: list[LearningResult | Exception] = []
@@ -205,43 +201,38 @@ class Learner:
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, sources: Sequence[_Source]) -> list[_Reading]:
+    def _read(self, jobs: Sequence[_LearningJob]) -> None:
         """Read without a language model first, then with it where it is configured and more may be found."""
-        cases = [(source, *self._read_without_model(source)) for source in sources]
-        readings = [reading for _, _, reading in cases]
-        places = [at for at, (source, verdict, _) in enumerate(cases) if self._needs_model(source.exchange, verdict)]
-        if self.llm is not None and places:
-            for place, reading in zip(places, self._read_by_model([cases[at] for at in places]), strict=True):
-                readings[place] = reading
-        return readings
+        for job in jobs:
+            self._read_without_model(job)
+        open_jobs = [job for job in jobs if self._needs_model(job)]
+        if self.llm is not None and open_jobs:
+            self._read_by_model(open_jobs)
 
-    def _read_without_model(self, source: _Source) -> tuple[GateVerdict, _Reading]:
-        """Return the verdict of the judgement model, or of rules if it is missing, with the facts that are not stored
-        yet.
-        """
+    def _read_without_model(self, job: _LearningJob) -> None:
+        """Read with the judgement model, or by rules if it is missing; keep the facts that are not stored yet."""
         if self._judge is None:
-            verdict = gate.judge(source.exchange, patterns.find)
+            job.verdict = gate.judge(job.exchange, patterns.find)
         else:
-            verdict = GateVerdict(tuple(by_judgement.read_exchange(source.exchange, self._judge)))
-        facts = () if source.is_halfway else verdict.found + _find_domain_facts(source.exchange)
+            job.verdict = GateVerdict(tuple(by_judgement.read_exchange(job.exchange, self._judge)))
+        facts = () if job.is_halfway else job.verdict.found + _find_domain_facts(job.exchange)
         reason = ""
         if len(facts) > MOST_FACTS:
             reason = f"Kept the first {MOST_FACTS} of {len(facts)} facts"
         elif not facts:
-            unread = verdict.reason == gate.UNREAD
-            reason = "Looks like a fact, but only a model can read it" if unread else verdict.reason
-        return verdict, _Reading(
+            unread = job.verdict.reason == gate.UNREAD
+            reason = "Looks like a fact, but only a model can read it" if unread else job.verdict.reason
+        job.reading = _Reading(
             facts=facts[:MOST_FACTS],
             method="pattern" if facts else "none",
             reason=reason,
-            sentences=verdict.sentences,
-            missed=sum(sentence.way == "model" for sentence in verdict.sentences),
+            sentences=job.verdict.sentences,
+            missed=sum(sentence.way == "model" for sentence in job.verdict.sentences),
         )
 
-    def _needs_model(self, exchange: Exchange, verdict: GateVerdict) -> bool:
-        """Return whether the model reads an exchange: it may hold a fact or, if so configured, only if that is in
-        doubt.
-        """
+    def _needs_model(self, job: _LearningJob) -> bool:
+        """Return whether the model reads an exchange: it may hold a fact or, if so configured, is in doubt."""
+        exchange, verdict = job.exchange, job.verdict
         if any(sentence.way == "model" for sentence in verdict.sentences):
             return True
         if exchange.context == OBSERVATION:  # without pattern matches, and more than a greeting or a question
@@ -252,30 +243,29 @@ class Learner:
             return is_open
         return self._reads == "all" or any(fact.tentative for fact in verdict.found)
 
-    def _read_by_model(self, cases: Sequence[tuple[_Source, GateVerdict, _Reading]]) -> list[_Reading]:
+    def _read_by_model(self, jobs: Sequence[_LearningJob]) -> None:
         """Let the model read exchanges in one call; split the batch in halves if it is too large or was refused."""
         try:
-            replies = self._extract_by_model([source for source, _, _ in cases])
+            replies = self._extract_by_model(jobs)
         except (RefusedError, TooLarge) as error:  # a retry would not help: continue as if there were no model
-            if len(cases) == 1:
-                return [replace(cases[0][2], reason=error.message)]
-            half = len(cases) // 2
-            return self._read_by_model(cases[:half]) + self._read_by_model(cases[half:])
+            if len(jobs) > 1:
+                self._read_by_model(jobs[: len(jobs) // 2])
+                self._read_by_model(jobs[len(jobs) // 2 :])
+            else:
+                jobs[0].reading = replace(jobs[0].reading, reason=error.message)
         except (Unavailable, Misconfigured) as outage:  # retried when this is resolved
-            return [
-                replace(reading, facts=reading.facts if source.item else (), unfinished=outage)
-                for source, _, reading in cases
-            ]
-        return [
-            self._combine_facts(source, verdict, reply, reading)
-            for (source, verdict, reading), reply in zip(cases, replies, strict=True)
-        ]
+            for job in jobs:
+                facts = job.reading.facts if job.item else ()
+                job.reading = replace(job.reading, facts=facts, unfinished=outage)
+        else:
+            for job, reply in zip(jobs, replies, strict=True):
+                self._combine_facts(job, reply)
 
-    def _extract_by_model(self, sources: Sequence[_Source]) -> list[extract_by_llm.LLMExtraction]:
+    def _extract_by_model(self, jobs: Sequence[_LearningJob]) -> list[extract_by_llm.LLMExtraction]:
         """Let the model read exchanges of one session; return its facts for each. The first one carries the usage."""
         assert self.llm is not None  # checked by the callers
-        background = self._collect_background(sources)
-        reply = extract_by_llm.facts(self.llm, [source.exchange for source in sources], background)
+        background = self._collect_background(jobs)
+        reply = extract_by_llm.facts(self.llm, [job.exchange for job in jobs], background)
         is_usable = reply.complete and (any(reply.found) or not reply.problem)
         return [
             replace(
@@ -287,26 +277,23 @@ class Learner:
             for place, facts in enumerate(reply.found)
         ]
 
-    def _combine_facts(
-        self, source: _Source, verdict: GateVerdict, reply: extract_by_llm.LLMExtraction, local: _Reading
-    ) -> _Reading:
-        """Return the facts of the model, plus certain facts that it left out."""
-        item = source.item
-        known_facts = _list_learned(item) if item else []
-        if source.is_halfway:
+    def _combine_facts(self, job: _LearningJob, reply: extract_by_llm.LLMExtraction) -> None:
+        """Keep the facts of the model, plus certain facts that it left out."""
+        known_facts = _list_learned(job.item) if job.item else []
+        if job.is_halfway:
             reading = _select_new_facts(reply, (), known_facts)
         else:
-            reported = _find_domain_facts(source.exchange)
-            local_facts = verdict.found + reported
+            reported = _find_domain_facts(job.exchange)
+            local_facts = job.verdict.found + reported
             fallback = local_facts if reply.problem else reported  # a complete answer of the model decides
             reading = _select_new_facts(reply, local_facts, known_facts, fallback)
-        if reading.unfinished and item is None:
+        if reading.unfinished and job.item is None:
             reading = replace(reading, facts=())  # the caller gets an error and retries: keep nothing until then
-        return replace(reading, sentences=local.sentences, missed=local.missed)
+        job.reading = replace(reading, sentences=job.reading.sentences, missed=job.reading.missed)
 
-    def _collect_background(self, sources: Sequence[_Source]) -> extract_by_llm.Background:
+    def _collect_background(self, jobs: Sequence[_LearningJob]) -> extract_by_llm.Background:
         """Return the model's context for exchanges: earlier turns, and memories similar to the user's words."""
-        exchange, item = sources[0]
+        exchange, item = jobs[0].exchange, jobs[0].item
         turns: list[Exchange] = []
         if item is not None and exchange.session and exchange.context != REVIEW:
             items = self._store.inbox.items(limit=_LOOKED_BACK, after=item.id)
@@ -318,12 +305,12 @@ class Learner:
             turns = [turn for turn in same_session if turn.context not in _NO_TURNS][:_EARLIER]
 
         queries: list[Fact] = []
-        for source in sources:
-            spoken = " ".join(message.text for message in source.exchange.messages if message.role == "user")
+        for job in jobs:
+            spoken = " ".join(message.text for message in job.exchange.messages if message.role == "user")
             if (text := tail_of(spoken, _ASKED_ABOUT)).strip():
-                queries.append(_build_fact(ExtractedFact(text=text), source.exchange))
+                queries.append(_build_fact(ExtractedFact(text=text), job.exchange))
         vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in queries]) if queries else ()
-        most = max(_RELATED_EACH, _RELATED // len(sources))
+        most = max(_RELATED_EACH, _RELATED // len(jobs))
         memories: dict[int, str] = {}
         for fact, vector in zip(queries, vectors, strict=True):
             near = decide.candidates(fact, vector, scope_to_owner(self._store, exchange))
@@ -333,47 +320,45 @@ class Learner:
             memories=tuple(memories.values()),
         )
 
-    def _extract(self, sources: Sequence[_Source]) -> list[_Reading]:
+    def _extract(self, jobs: Sequence[_LearningJob]) -> None:
         """Send everything to the model, as the explicit extract task requires."""
-        if self.llm is None and all(source.exchange.context == REVIEW for source in sources):
-            return [_Reading(reason="No language model is configured any more") for _ in sources]
-        if self.llm is None:  # the setting was removed while the job was waiting
-            raise NotConfigured(
+        if self.llm is None and not all(job.exchange.context == REVIEW for job in jobs):
+            raise NotConfigured(  # the setting was removed while the job was waiting
                 "No language model is configured for extraction.",
                 "Set EXTRACT_PROVIDER to anthropic, openai or ollama.",
             )
-        readings = []
-        for exchange, item in sources:
-            if not exchange.messages:
-                readings.append(_Reading(reason="Nothing was said"))
-                continue
-            (reply,) = self._extract_by_model([_Source(exchange, item)])
-            known_facts: list[ExtractedFact] = []
-            if exchange.context == REVIEW and item is not None:  # also those that were undone or removed since
-                items = self._store.inbox.items(limit=_REVIEWED_BACK, after=item.id)
-                turns = [turn for turn in items if session_of(turn.exchange) == session_of(exchange)]
-                known_facts = [fact for turn in turns for fact in _list_learned(turn)]
-            readings.append(_select_new_facts(reply, known_facts=known_facts))
-        return readings
+        for job in jobs:
+            if self.llm is None:
+                job.reading = _Reading(reason="No language model is configured any more")
+            elif not job.exchange.messages:
+                job.reading = _Reading(reason="Nothing was said")
+            else:
+                (reply,) = self._extract_by_model([job])
+                known_facts: list[ExtractedFact] = []
+                if job.exchange.context == REVIEW and job.item is not None:  # also those undone or removed since
+                    items = self._store.inbox.items(limit=_REVIEWED_BACK, after=job.item.id)
+                    turns = [turn for turn in items if session_of(turn.exchange) == session_of(job.exchange)]
+                    known_facts = [fact for turn in turns for fact in _list_learned(turn)]
+                job.reading = _select_new_facts(reply, known_facts=known_facts)
 
     # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _build_job(self, source: _Source, reading: _Reading, task: Task, by: str, dry_run: bool) -> _LearningJob:
-        exchange, item = source
-        earlier = LearningResult.from_dict(item.result) if item and item.result else LearningResult()
-        learned = LearningResult(
-            actions=earlier.actions,
-            knowledge=earlier.knowledge,
+    def _prepare_facts(self, job: _LearningJob, *, dry_run: bool) -> None:
+        """Give the facts of an exchange their owner, anchors and vectors, and start its result."""
+        exchange, reading = job.exchange, job.reading
+        if job.item and job.item.result:
+            job.earlier = LearningResult.from_dict(job.item.result)
+        job.learned = LearningResult(
+            actions=job.earlier.actions,
+            knowledge=job.earlier.knowledge,
             method=reading.method,
-            reason="" if earlier.actions and not reading.unfinished else reading.reason,
+            reason="" if job.earlier.actions and not reading.unfinished else reading.reason,
             missed=reading.missed,
             sentences=reading.sentences,
             usage=reading.usage,
-            changeset=earlier.changeset,
+            changeset=job.earlier.changeset,
             dry_run=dry_run,
         )
-        why = f"{task}: {exchange.context}"
-        job = _LearningJob(reading=reading, earlier=earlier, learned=learned, by=by, why=why, item=item)
         if reading.facts or not reading.unfinished:
             facts = [self._add_anchors(_build_fact(extracted, exchange), exchange) for extracted in reading.facts]
             vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in facts]) if facts else None
@@ -381,7 +366,6 @@ class Learner:
             rows = readings_of(reading.facts, exchange, store) if exchange.context == ANALYSIS else {}
             job.batch = ExchangeFacts(exchange, reading.facts, facts, vectors, store, rows)
             job.news = self._drop_echoes(job.batch)
-        return job
 
     def _drop_echoes(self, batch: ExchangeFacts) -> list[int]:
         """Return the places of the facts that are no echoes of shown context; settle the others as echoes."""
@@ -543,7 +527,7 @@ class Learner:
                 if isinstance(decision, Add | Update)
             },
             by=job.by,
-            why=job.why,
+            why=f"{job.task}: {job.exchange.context}",
             part_of=batch.exchange.series or None,
             settles=(lambda changeset: job.resolve(item, build_result(changeset))) if item is not None else None,
             knowledge=rows.decisions(first, decisions),
@@ -584,10 +568,7 @@ def _select_new_facts(
     known_facts: Sequence[ExtractedFact] = (),
     fallback: Sequence[ExtractedFact] = (),
 ) -> _Reading:
-    """Return the model's facts that are not known yet, and the fallback facts that it left out.
-
-    `local_facts` were found without it: if the model rewords a reported one, its original sentence is kept.
-    """
+    """Return the model's new facts, with the sentences that they reword, and the fallback facts that it left out."""
     (from_model,) = reply.found
     reported = [fact for fact in local_facts if fact.kind in _REPORTED and fact.said]
     facts = []

@@ -167,7 +167,6 @@ class Writer:
         self.access.store.put_vectors({memory.id: vector for memory, vector in zip(memories, vectors, strict=True)})
 
     def _anchor_decision(self, decision: Decision) -> Decision:
-        """Return the decision with the anchors of its new text."""
         if isinstance(decision, Add | Update | Merge):
             return replace(decision, fact=self.add_anchors(decision.fact))
         if not isinstance(decision, Edit) or "anchors" in decision.fields:
@@ -211,7 +210,6 @@ def check_decisions(decisions: Sequence[Decision], knowledge: Sequence[RowDecisi
 
 
 def _has_text(decision: Decision) -> bool:
-    """Return whether the decision brings text to embed."""
     if isinstance(decision, Edit):
         return bool(decision.fields.keys() & {"text", "speaker"})
     return isinstance(decision, Add | Update | Merge)

@@ -1,6 +1,6 @@
 """Extraction without a language model: the judgement model's spans of a turn, as facts.
 
-    message ─ prose ─ judge.spans ─▶ spans ─ statement ─▶ Found, one fact each
+    message ─ prose ─ judge.spans ─▶ spans ─ statement ─▶ ExtractedFact, one for each span
 
 A fact keeps the person's own words and is made readable on its own: without lead-ins, with the reason that was given,
 with the question that a fragment answers, and with dates in place of "tomorrow".
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from cofio.ingest.extract import patterns
 from cofio.ingest.extract.dates import resolve
 from cofio.judgement.encoding import sentences_of
+from cofio.judgement.labels import RETRACTION
 from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, Sentence, Way
 from cofio.ports import Judge, Span
 from cofio.text import lazy_re, sentences
@@ -28,7 +29,6 @@ _KEPT: tuple[Way, str] = ("pattern", KEPT)
 _DOUBTFUL: tuple[Way, str] = ("model", DOUBTFUL)
 _SKIPPED: tuple[Way, str] = ("skip", NOTHING)
 WINDOWS = {"user": 8, "assistant": 2}  # windows of 160 tokens that are read of one message
-RETRACTION = "retraction"
 _LONGEST = 600  # characters of a fact; a longer one is pasted text
 _ALL_BUT = 0.7  # share of a span's words that a pattern's wording must keep
 _FEW_BEFORE, _FEW_AFTER = 3, 6  # words of its clause that a span may lack
@@ -109,17 +109,13 @@ class _TurnText:
 
 @dataclass(frozen=True, slots=True)
 class _TextPart:
-    """Sentence of a turn, or a paragraph or list of a report.
-
-    `sure` are the spans that are kept, `rows` the facts of patterns, `likely` the spans that may be facts. `hint` is
-    true if the model gives any word of it a probability of at least 0.1.
-    """
+    """Sentence of a turn, or a paragraph or list of a report, with its spans by certainty and the facts of patterns."""
 
     place: tuple[int, int]
     sure: Sequence[Span]
     rows: Sequence[ExtractedFact]
     likely: Sequence[Span]
-    hint: bool = False
+    hint: bool = False  # the model gives a word of it a probability of at least 0.1
 
 
 def prose(text: str) -> str:
@@ -191,13 +187,10 @@ def _continued(before: Sequence[ExtractedFact], fact: ExtractedFact) -> Extracte
 
 
 def _goes_on(text: str) -> bool:
-    """Return whether a statement cannot be understood without the one before it."""
-    return len(text.split()) <= _FRAGMENT or _refers(text)
-
-
-def _refers(text: str) -> bool:
-    """Return whether a statement refers to a thing or person that it does not name."""
-    return not _names_its_subject(text) or _REFERS.match(text) is not None or _POINTS_BACK.match(text) is not None
+    """Return whether a statement is a fragment, or refers to a thing or person that it does not name."""
+    if len(text.split()) <= _FRAGMENT or not _names_its_subject(text):
+        return True
+    return _REFERS.match(text) is not None or _POINTS_BACK.match(text) is not None
 
 
 def _add_news(turn: _TurnText, result: list[Sentence]) -> None:
@@ -221,10 +214,7 @@ def _add_news(turn: _TurnText, result: list[Sentence]) -> None:
 
 
 def _read_parts(turn: _TurnText, judge: Judge) -> Iterator[_TextPart]:
-    """Yield the parts of a turn: its sentences, or the paragraphs and lists of a report that hold facts.
-
-    The sentences of a report explain each other, and an agent's statement never replaces a memory.
-    """
+    """Yield the sentences of a turn; of a report, whose sentences explain each other, its paragraphs and lists."""
     parts = _find_parts(turn, judge)
     return _join_parts(turn.text, parts) if _is_report(turn) else parts
 
@@ -233,11 +223,13 @@ def _join_parts(text: str, parts: Iterable[_TextPart]) -> Iterator[_TextPart]:
     joined: _TextPart | None = None
     for part in parts:
         if joined and _belong_together(text, joined, part):
-            joined = _join(joined, part)
-        else:
-            if joined:
-                yield joined
-            joined = part
+            place = joined.place[0], part.place[1]
+            sure, likely = [*joined.sure, *part.sure], [*joined.likely, *part.likely]
+            joined = _TextPart(place, _choose_surest(sure, place), (), _choose_surest(likely, place))
+            continue
+        if joined:
+            yield joined
+        joined = part
     if joined:
         yield joined
 
@@ -251,17 +243,11 @@ def _belong_together(text: str, first: _TextPart, second: _TextPart) -> bool:
     return bool(heading or (first.likely and second.likely))
 
 
-def _join(first: _TextPart, second: _TextPart) -> _TextPart:
-    place = first.place[0], second.place[1]
-
-    def surest(spans: Sequence[Span]) -> list[Span]:
-        return [max(spans, key=lambda span: span.probability)._replace(start=place[0], end=place[1])] if spans else []
-
-    return _TextPart(place, surest([*first.sure, *second.sure]), (), surest([*first.likely, *second.likely]))
+def _choose_surest(spans: Sequence[Span], place: tuple[int, int]) -> list[Span]:
+    return [max(spans, key=lambda span: span.probability)._replace(start=place[0], end=place[1])] if spans else []
 
 
 def _find_parts(turn: _TurnText, judge: Judge) -> Iterator[_TextPart]:
-    """Yield the sentences of a turn with the spans that are kept."""
     is_remark = turn.role == "assistant" and not _is_report(turn)  # it says what was just done: not worth reading
     raw_spans = [] if is_remark else judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
     spans = [piece for span in raw_spans for piece in _split(span, turn.text, judge)]
@@ -271,12 +257,15 @@ def _find_parts(turn: _TurnText, judge: Judge) -> Iterator[_TextPart]:
         threshold = low_threshold  # sentences next to a fact in a report explain it
     for start, end in sentences_of(turn.text):
         inside = _join_clauses([span for span in spans if span.start < end and span.end > start], turn.text)
-        if _is_heading(turn.text, start, end):
-            inside = []
+        sentence = turn.text[start:end]
+        if sentence.rstrip("*").endswith(":") and _BULLET.match(turn.text[end : end + 40].lstrip()):
+            inside = []  # the heading of a list
         elif inside and _find_heading(turn.text, (start, end)):
-            inside = [max(inside, key=lambda span: span.probability)._replace(start=start, end=end)]
-        rows = patterns.find(turn.text[start:end], role=turn.role)
-        inside = inside or [_build_span(row, start, end) for row in rows[:1] if row.kind != "other"]
+            inside = _choose_surest(inside, (start, end))
+        rows = patterns.find(sentence, role=turn.role)
+        if not inside and rows and rows[0].kind != "other":  # a pattern finds a fact, but the model does not
+            about = "person" if rows[0].text.startswith("User") else "project"
+            inside = [Span(start, end, rows[0].confidence, rows[0].kind, about)]
         sure = [span for span in inside if span.probability >= (low_threshold if rows else threshold)]
         likely = [span for span in inside if span.probability >= low_threshold]
         yield _TextPart((start, end), sure, rows, likely, hint=bool(inside))
@@ -286,27 +275,21 @@ def _join_clauses(spans: Sequence[Span], text: str) -> list[Span]:
     """Return the spans of a sentence, joined where they overlap or where one ends within a clause."""
     joined: list[Span] = []
     for span in spans:
-        if joined and (span.start < joined[-1].end or _breaks_off(text, joined[-1], span)):
-            last = joined.pop()
-            surer = max(last, span, key=lambda candidate: candidate.probability)
-            span = surer._replace(start=last.start, end=max(last.end, span.end))
-        joined.append(span)
+        last = joined[-1] if joined else None
+        if last and (
+            span.start < last.end
+            or (not text[last.end : span.start].strip() and _DANGLING.search(text[last.start : last.end].rstrip()))
+        ):
+            joined.pop()
+            place = last.start, max(last.end, span.end)
+            joined += _choose_surest([last, span], place)
+        else:
+            joined.append(span)
     return joined
-
-
-def _breaks_off(text: str, span: Span, following: Span) -> bool:
-    """Return whether a span ends within a clause that the next one continues."""
-    is_next = not text[span.end : following.start].strip()
-    return is_next and _DANGLING.search(text[span.start : span.end].rstrip()) is not None
 
 
 def _is_report(turn: _TurnText) -> bool:
     return turn.role == "assistant" and len(turn.text.split()) >= _REPORT
-
-
-def _build_span(row: ExtractedFact, start: int, end: int) -> Span:
-    """Return a span for a sentence in which a pattern finds a fact, but the model does not."""
-    return Span(start, end, row.confidence, row.kind, "person" if row.text.startswith("User") else "project")
 
 
 def _split(span: Span, text: str, judge: Judge) -> list[Span]:
@@ -336,11 +319,10 @@ def _build_facts(
     for number, span in enumerate(spans):
         following = spans[number + 1].start if number + 1 < len(spans) else sentence[1]
         row = _match_pattern(turn.text[span.start : span.end], rows)
-        text = (
-            resolve(row.text, turn.at)
-            if row
-            else _build_statement(turn, sentence, span, following, alone=len(spans) == 1)
-        )
+        if row:
+            text = resolve(row.text, turn.at)
+        else:
+            text = _build_statement(turn, sentence, span, following, alone=len(spans) == 1)
         if not text or text in texts or len(text) > _LONGEST:
             continue
         texts.add(text)
@@ -359,7 +341,6 @@ def _build_facts(
 
 
 def _match_pattern(text: str, rows: Sequence[ExtractedFact]) -> ExtractedFact | None:
-    """Return the pattern fact that covers a span, or None if its wording would lose words."""
     terms = {stem(word) for word in search_terms(text)}
     for row in rows:
         if len(terms & {stem(word) for word in search_terms(row.text)}) >= _ALL_BUT * len(terms):
@@ -441,10 +422,6 @@ def _find_previous(text: str) -> str:
         return ""
     subject = _trim(last)
     return f"{subject}." if subject else ""
-
-
-def _is_heading(text: str, start: int, end: int) -> bool:
-    return text[start:end].rstrip("*").endswith(":") and _BULLET.match(text[end : end + 40].lstrip()) is not None
 
 
 def _find_heading(text: str, sentence: tuple[int, int]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 from cofio.errors import TooLarge
 from cofio.judgement.labels import RETRACTION
@@ -41,6 +41,11 @@ _UNBOUNDED = 1 << 30
 _BELIEVED = "The answer was checked and is confirmed: what it states counts as if the user had said it."
 _CONFIDENCE = {"low": 0.6, "medium": 0.8, "high": 0.95}
 _KIND_OF = {"decision": "decision", "learning": "learning"}  # by category, if the model names no kind
+_UNREADABLE = "the model's reply could not be read"
+EXAMPLE = re.compile(r'"text": "([^"]+)"')
+_TAG = re.compile(r"<(?=\s*/?\s*(?:transcript|exchange|turn|known|earlier)\b)", re.IGNORECASE)
+#: Time stamp before the text. Time has a field of its own; in the text it hampers search.
+_STAMP = re.compile(r"^[\[(]\d{4}-\d\d-\d\d[^\])]{0,40}[\])]\s*:?\s*")
 _TEXTS = ("text", "fact", "content", "memory")  # names that models use for the sentence
 #: Kinds offered to the model. Correlations are patterns to it, and observations are rarely worth keeping.
 _OFFERED = (*(kind for kind in KINDS if kind not in ("correlation", "observation")), RETRACTION)
@@ -87,65 +92,42 @@ def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_
     spoken = [exchange for exchange in exchanges if any(message.text.strip() for message in exchange.messages)]
     if not spoken:
         return LLMExtraction(found=((),) * len(exchanges))
-    if len(spoken) > 1 and not _fits(llm, spoken, background):
+    system = _build_system(spoken)
+    if len(spoken) > 1 and len(_build_prompt(spoken, background, _UNBOUNDED)) > _compute_room(llm, system, spoken):
         raise TooLarge(
             f"{len(spoken)} turns are too long for one call of the language model.", "They are processed in two calls."
         )
-    reply = _parse_reply(_call_model(llm, spoken, background), spoken)
+    reply = _parse_reply(_call_model(llm, system, spoken, background), spoken)
     by_exchange = iter(reply.found)
     return replace(reply, found=tuple(next(by_exchange) if exchange in spoken else () for exchange in exchanges))
 
 
-def _fits(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> bool:
-    prompt = _build_prompt(exchanges, background, _UNBOUNDED)
-    return len(prompt) <= _compute_room(llm, _build_system(exchanges), exchanges)
-
-
-def _call_model(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> Completion:
-    """Return the reply. If the server turns out to have a smaller context than assumed, retry once with less text."""
+def _call_model(llm: LLM, system: str, exchanges: Sequence[Exchange], background: Background) -> Completion:
     assumed = llm.profile.context
-    system = _build_system(exchanges)
     schema = SCHEMA if llm.profile.json_schema else None
+
+    def complete() -> Completion:
+        prompt = _build_prompt(exchanges, background, _compute_room(llm, system, exchanges))
+        return llm.complete(system, prompt, schema=schema)
+
     try:
-        return llm.complete(
-            system, _build_prompt(exchanges, background, _compute_room(llm, system, exchanges)), schema=schema
-        )
-    except TooLarge:
+        return complete()
+    except TooLarge:  # if the server has a smaller context than assumed, retry once with less text
         if llm.profile.context >= assumed or len(exchanges) > 1:
             raise
-        return llm.complete(
-            system, _build_prompt(exchanges, background, _compute_room(llm, system, exchanges)), schema=schema
-        )
-
-
-def _set_speaker(fact: ExtractedFact, exchange: Exchange) -> ExtractedFact:
-    """Return the fact with its speaker: the assistant if it copies the assistant's words, else as the model says.
-
-    The model understands "yes, do that", and numbers that are spelled out.
-    """
-    terms = set(search_terms(fact.text))
-    shared = {
-        role: terms & set(words(" ".join(message.text for message in exchange.messages if message.role == role)))
-        for role in ROLES
-    }
-    copied = len(shared["assistant"]) >= _COPIED * len(terms) and len(shared["user"]) < _MOSTLY * len(terms)
-    return replace(fact, role="assistant") if copied else fact
+        return complete()
 
 
 # ── the prompt ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _build_system(exchanges: Sequence[Exchange]) -> str:
-    thorough = any(exchange.context in THOROUGH for exchange in exchanges)
-    project = _name_project(exchanges[0].project or exchanges[0].source)
-    name = "extract_thorough" if thorough else "extract"
-    return prompts.read(name, project=project, rules=prompts.read("extract_rules"))
-
-
-def _name_project(path: str) -> str:
-    """Return the project name for a sentence: `the project "memories"` for "/srv/memories"."""
+    path = exchanges[0].project or exchanges[0].source
     name = " ".join(path.rstrip("/").rpartition("/")[2].split())[:80]
-    return f'the project "{name}"' if name else "this project"
+    project = f'the project "{name}"' if name else "this project"
+    thorough = any(exchange.context in THOROUGH for exchange in exchanges)
+    prompt = "extract_thorough" if thorough else "extract"
+    return prompts.read(prompt, project=project, rules=prompts.read("extract_rules"))
 
 
 def _compute_room(llm: LLM, system: str, exchanges: Sequence[Exchange]) -> int:
@@ -170,12 +152,14 @@ def _build_prompt(exchanges: Sequence[Exchange], background: Background, room: i
 
 
 def _format_exchange(name: str, exchange: Exchange, room: int) -> str:
-    """Return one exchange with its name and date."""
     messages = exchange.messages
     if exchange.context not in _WHOLE:
-        messages = tuple(Message(message.role, _shorten(message, _ASSISTANT)) for message in messages)
-    turns = "\n".join(_format_turn(message) for message in _take_newest(messages, room))
-    return f'<exchange id="{name}"{_format_date(exchange.at)}>\n{turns}\n</exchange>'
+        messages = tuple(
+            Message(role, truncate_middle(text, _ASSISTANT) if role == "assistant" else text) for role, text in messages
+        )
+    # With the weekday, so that relative dates can be resolved.
+    date_attribute = f' on="{date.fromisoformat(exchange.at[:10]):%A, %Y-%m-%d}"' if exchange.at else ""
+    return f'<exchange id="{name}"{date_attribute}>\n{_format_turns(messages, room)}\n</exchange>'
 
 
 def _format_known(texts: Sequence[str], room: int) -> str:
@@ -185,44 +169,24 @@ def _format_known(texts: Sequence[str], room: int) -> str:
 
 
 def _format_earlier(messages: Sequence[Message], room: int) -> str:
-    """Return the end of the earlier conversation, with every message shortened."""
     short = [Message(message.role, truncate_middle(message.text, _EARLIER_TURN)) for message in messages]
-    turns = (
-        "\n".join(_format_turn(message) for message in _take_newest(short, room)) if room >= _EARLIER_TURN // 2 else ""
-    )
+    turns = _format_turns(short, room) if room >= _EARLIER_TURN // 2 else ""
     return f"<earlier>\n{turns}\n</earlier>\n\n" if turns else ""
 
 
-def _shorten(message: Message, most: int) -> str:
-    """Return the text; for a long assistant message only its beginning and end."""
-    return truncate_middle(message.text, most) if message.role == "assistant" else message.text
-
-
-def _format_date(at: str) -> str:
-    """Return the date attribute with the weekday, so that relative dates can be resolved."""
-    return f' on="{date.fromisoformat(at[:10]):%A, %Y-%m-%d}"' if at else ""
-
-
-def _take_newest(messages: Sequence[Message], room: int) -> list[Message]:
+def _format_turns(messages: Sequence[Message], room: int) -> str:
     """Return the end of the conversation that fits; the oldest message and the user's last one may be shortened."""
-    newest: list[Message] = []
+    turns: list[str] = []
     last_question = next((message for message in reversed(messages) if message.role == "user"), None)
     for message in reversed(messages):
         if room <= 0:
             break
         if message.text.strip():
-            cut = truncate_middle if not newest or message is last_question else tail_of
-            newest.append(Message(message.role, cut(message.text, room)))
+            cut = truncate_middle if not turns or message is last_question else tail_of
+            by = message.role if message.role in ROLES else "other"
+            turns.append(f'<turn by="{by}">\n{_escape_tags(cut(message.text, room).strip())}\n</turn>')
             room -= len(message.text) + 40  # including its tags
-    return newest[::-1]
-
-
-def _format_turn(message: Message) -> str:
-    by = message.role if message.role in ROLES else "other"
-    return f'<turn by="{by}">\n{_escape_tags(message.text.strip())}\n</turn>'
-
-
-_TAG = re.compile(r"<(?=\s*/?\s*(?:transcript|exchange|turn|known|earlier)\b)", re.IGNORECASE)
+    return "\n".join(reversed(turns))
 
 
 def _escape_tags(text: str) -> str:
@@ -233,15 +197,6 @@ def _escape_tags(text: str) -> str:
 # ── the reply ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _UnusableEntry(NamedTuple):
-    """Entry that is not a fact, with the reason."""
-
-    why: str
-
-
-_UNREADABLE = "the model's reply could not be read"
-
-
 def _parse_reply(reply: Completion, exchanges: Sequence[Exchange]) -> LLMExtraction:
     nothing = LLMExtraction(found=((),) * len(exchanges), usage=reply.usage)
     parsed = json_repair.parse_reply(reply.text)
@@ -250,14 +205,17 @@ def _parse_reply(reply: Completion, exchanges: Sequence[Exchange]) -> LLMExtract
         return replace(nothing, problem=problem, complete=False)
     distinct, unusable = _collect_distinct(parsed.entries)
     cut = reply.truncated or not parsed.whole
-    problem = _describe_problem(distinct, unusable, cut=cut)
+    problems = [f"the model's reply was cut off; facts kept: {len(distinct)}"] if cut else []
+    if unusable:
+        problems.append("entries left out: " + ", ".join(f"{count} {why}" for why, count in sorted(unusable.items())))
+    if not distinct and set(unusable) == {"unreadable"}:
+        problems, cut = [_UNREADABLE], True
     by_place: list[list[ExtractedFact]] = [[] for _ in exchanges]
     for fact, entry in distinct:
         place = _find_exchange(entry, fact, exchanges)
-        by_place[place].append(_set_speaker(fact, exchanges[place]))
-    return replace(
-        nothing, found=tuple(map(tuple, by_place)), problem=problem, complete=not cut and problem != _UNREADABLE
-    )
+        copied = fact.role == "user" and _copies_assistant(fact, exchanges[place])
+        by_place[place].append(replace(fact, role="assistant") if copied else fact)
+    return replace(nothing, found=tuple(map(tuple, by_place)), problem="; ".join(problems), complete=not cut)
 
 
 def _collect_distinct(entries: Iterable[Any]) -> tuple[list[tuple[ExtractedFact, Any]], Counter[str]]:
@@ -267,8 +225,8 @@ def _collect_distinct(entries: Iterable[Any]) -> tuple[list[tuple[ExtractedFact,
     unusable: Counter[str] = Counter()
     for entry in entries:
         fact = _parse_fact(entry)
-        if isinstance(fact, _UnusableEntry):
-            unusable[fact.why] += 1
+        if isinstance(fact, str):
+            unusable[fact] += 1
         elif fact and (mark := fingerprint(fact.text)) not in by_mark and mark not in examples:
             if len(by_mark) < MOST_FACTS:
                 by_mark[mark] = fact, entry
@@ -289,7 +247,14 @@ def _find_exchange(entry: Any, fact: ExtractedFact, exchanges: Sequence[Exchange
     return max(range(len(exchanges)), key=lambda place: (shared[place], place))
 
 
-EXAMPLE = re.compile(r'"text": "([^"]+)"')
+def _copies_assistant(fact: ExtractedFact, exchange: Exchange) -> bool:
+    """Return whether a fact has the assistant's words and few of the user's, who may only have said "yes, do that"."""
+    terms = set(search_terms(fact.text))
+    by_assistant, by_user = (
+        len(terms & set(words(" ".join(message.text for message in exchange.messages if message.role == role))))
+        for role in ("assistant", "user")
+    )
+    return by_assistant >= _COPIED * len(terms) and by_user < _MOSTLY * len(terms)
 
 
 @cache
@@ -298,49 +263,33 @@ def _read_examples() -> frozenset[int]:
     return frozenset(map(fingerprint, EXAMPLE.findall(" ".join(prompts.read("extract_rules").split()))))
 
 
-def _describe_problem(distinct: Sequence[Any], unusable: Counter[str], *, cut: bool) -> str:
-    if set(unusable) == {"unreadable"} and not distinct:
-        return _UNREADABLE
-    problems = [f"the model's reply was cut off; facts kept: {len(distinct)}"] if cut else []
-    if unusable:
-        problems.append("entries left out: " + ", ".join(f"{count} {why}" for why, count in sorted(unusable.items())))
-    return "; ".join(problems)
-
-
-def _parse_fact(entry: Any) -> ExtractedFact | _UnusableEntry | None:
-    """Return the fact in an entry; None if its text is empty."""
+def _parse_fact(entry: Any) -> ExtractedFact | str | None:
+    """Return the fact in an entry; None if its text is empty, or the reason why the entry cannot be used."""
     fields = {"text": entry, "category": "detail"} if isinstance(entry, str) else entry
     texts = [fields[key] for key in _TEXTS if isinstance(fields.get(key), str)] if isinstance(fields, dict) else []
     if not texts:
-        return _UnusableEntry("unreadable")
+        return "unreadable"
     text = _STAMP.sub("", " ".join(texts[0].split()))
     if len(text) > LONGEST_FACT:
-        return _UnusableEntry("too long")
+        return "too long"
     if not any(letter.isalnum() for letter in text):
         return None
-    kind, category = _sort(_normalize(fields.get("kind")), _normalize(fields.get("category")))
-    return ExtractedFact(
-        text=text,
-        kind=kind,
-        category=category,
-        confidence=_parse_confidence(fields.get("confidence")),
-        method="llm",
-        entities=_parse_entities(fields.get("entities")),
-        role="assistant" if _normalize(fields.get("said_by")) == "assistant" else "user",
-    )
-
-
-#: Time stamp before the text. Time has a field of its own; in the text it hampers search.
-_STAMP = re.compile(r"^[\[(]\d{4}-\d\d-\d\d[^\])]{0,40}[\])]\s*:?\s*")
-
-
-def _sort(kind: str, category: str) -> tuple[str, str]:
-    """Return kind and category by the model's names; a kind in the category field is accepted."""
-    if category in KINDS and category not in CATEGORIES:
+    kind, category = _normalize(fields.get("kind")), _normalize(fields.get("category"))
+    if category in KINDS and category not in CATEGORIES:  # a kind in the category field is accepted
         kind, category = category, category_of(category)
     if category not in CATEGORIES:
         category = "detail" if category else category_of(kind)
-    return (kind if kind in KINDS or kind == RETRACTION else _KIND_OF.get(category, "other")), category
+    entities = fields.get("entities")
+    names = [" ".join(name.split()) for name in entities if isinstance(name, str)] if isinstance(entities, list) else []
+    return ExtractedFact(
+        text=text,
+        kind=kind if kind in KINDS or kind == RETRACTION else _KIND_OF.get(category, "other"),
+        category=category,
+        confidence=_parse_confidence(fields.get("confidence")),
+        method="llm",
+        entities=tuple(dict.fromkeys(name for name in names if 0 < len(name) <= LONGEST_ENTITY))[:MOST_ENTITIES],
+        role="assistant" if _normalize(fields.get("said_by")) == "assistant" else "user",
+    )
 
 
 def _normalize(value: Any) -> str:
@@ -354,8 +303,3 @@ def _parse_confidence(value: Any) -> float:
     except (ValueError, OverflowError):
         return _CONFIDENCE.get(_normalize(value), 0.8)
     return number if isfinite(number) and 0.0 <= number <= 1.0 else 0.8
-
-
-def _parse_entities(value: Any) -> tuple[str, ...]:
-    names = (" ".join(name.split()) for name in value if isinstance(name, str)) if isinstance(value, list) else ()
-    return tuple(dict.fromkeys(name for name in names if 0 < len(name) <= LONGEST_ENTITY))[:MOST_ENTITIES]

@@ -13,10 +13,9 @@ from typing import Literal
 
 from cofio.text import lazy_re
 
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEKDAYS = ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun")
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "ten": 10}
 _NEAR = 600  # characters in which verbs are searched: facts are shorter
-_UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _PHRASE = lazy_re.compile(
     r"\b(?:(?P<day>today|tonight|tomorrow|yesterday|day after tomorrow)"
     r"|(?P<which>next|last|this|coming|by|on|until|till|since|from|before|after) "
@@ -45,10 +44,7 @@ _AHEAD = lazy_re.compile(
 
 
 def resolve(text: str, said_at: str) -> str:
-    """Return the text with the date appended to each relative one.
-
-    `said_at` is an ISO time; with "" nothing changes.
-    """
+    """Return the text with the date appended to each relative one. `said_at` is an ISO time, or "" for no change."""
     try:
         today = date.fromisoformat(said_at[:10])
     except ValueError:
@@ -84,41 +80,36 @@ def _find_direction(text: str) -> Literal["ahead", "back", "open"]:
 
 def _compute_date(groups: dict[str, str], today: date) -> str:
     if day := groups.get("day"):
-        days = {"tomorrow": 1, "yesterday": -1, "day after tomorrow": 2}.get(day, 0)
-        return str(today + timedelta(days))
+        return str(today + timedelta({"tomorrow": 1, "yesterday": -1, "day after tomorrow": 2}.get(day, 0)))
     if weekday := groups.get("weekday"):
-        return str(_find_weekday(groups["which"], _WEEKDAYS.index(f"{weekday}day"), today))
-    if day := groups.get("monthday"):
-        return _find_month_day(int(day), today)
+        return str(_find_weekday(groups["which"], _WEEKDAYS.index(weekday), today))
+    if number := groups.get("monthday"):  # the next day with this number; only the month if it has no such day
+        months = today.year * 12 + today.month - 1 + (int(number) < today.day)
+        year, month = months // 12, months % 12 + 1
+        return f"{year}-{month:02}" + (f"-{int(number):02}" if int(number) <= monthrange(year, month)[1] else "")
     if span := groups.get("span"):
         return _name_period(groups["unit"], {"next": 1, "last": -1, "this": 0}[span], today)
-    if end := groups.get("end"):
-        return str(_find_end(end, today))
-    forward = "ahead" in groups
-    count, unit = (groups["ahead"], groups["ahead_unit"]) if forward else (groups["ago"], groups["ago_unit"])
-    number = int(count) if count.isdigit() else _NUMBERS[count]
+    if unit := groups.get("end"):
+        if unit == "week":
+            return str(today + timedelta(6 - today.weekday()))
+        month = {"month": today.month, "quarter": (today.month + 2) // 3 * 3, "year": 12}[unit]
+        return str(date(today.year, month, monthrange(today.year, month)[1]))
+    sign, count, unit = (
+        (1, groups["ahead"], groups["ahead_unit"]) if "ahead" in groups else (-1, groups["ago"], groups["ago_unit"])
+    )
+    by = sign * (int(count) if count.isdigit() else _NUMBERS[count])
     if unit in ("month", "year"):
-        return _name_period(unit, number if forward else -number, today)
-    return str(today + timedelta(_UNITS[unit] * (number if forward else -number)))
+        return _name_period(unit, by, today)
+    return str(today + timedelta(weeks=by) if unit == "week" else today + timedelta(by))
 
 
 def _find_weekday(which: str, index: int, today: date) -> date:
-    """Return the date of a weekday: "next" is in the next week, "last" and "since" are past, others are the nearest
-    ahead.
-    """
-    ahead = (index - today.weekday()) % 7
+    """Return a weekday: "next" is in the next week, "last" and "since" are past, others are the nearest ahead."""
     if which in ("last", "since"):
         return today - timedelta((today.weekday() - index) % 7 or 7)
     if which == "next":
         return today + timedelta(7 - today.weekday() + index)
-    return today + timedelta(ahead)
-
-
-def _find_month_day(day: int, today: date) -> str:
-    """Return the next day with this number, or only the month if it has no such day."""
-    months = today.year * 12 + today.month - 1 + (day < today.day)
-    year, month = months // 12, months % 12 + 1
-    return f"{year}-{month:02}-{day:02}" if day <= monthrange(year, month)[1] else f"{year}-{month:02}"
+    return today + timedelta((index - today.weekday()) % 7)
 
 
 def _name_period(unit: str, by: int, today: date) -> str:
@@ -132,10 +123,3 @@ def _name_period(unit: str, by: int, today: date) -> str:
         return f"Q{quarter % 4 + 1} {quarter // 4}"
     months += by
     return f"{months // 12}-{months % 12 + 1:02}"
-
-
-def _find_end(unit: str, today: date) -> date:
-    if unit == "week":
-        return today + timedelta(6 - today.weekday())
-    month = {"month": today.month, "quarter": (today.month + 2) // 3 * 3, "year": 12}[unit]
-    return date(today.year, month, monthrange(today.year, month)[1])

@@ -144,7 +144,6 @@ def names_in(plain: str) -> tuple[str, ...]:
 
 
 def _find_matches(plain: str, kind: str | None, role: str) -> Iterator[tuple[re.Match[str], FactPattern]]:
-    """Yield the matches from left to right; for equal starts in the order of the rows."""
     rows = [row for row in ROWS if kind in (None, row.kind) and (role == "user" or row.by_assistant)]
     matches = [(match, row) for row in rows for match in row.pattern.finditer(plain)]
     yield from sorted(matches, key=lambda pair: pair[0].start())

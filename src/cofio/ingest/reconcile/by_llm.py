@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from cofio.errors import CofioError
-from cofio.ingest.reconcile.decide import NOTHING_ENDED, is_older_than, is_retraction
+from cofio.ingest.reconcile.decide import NOTHING_ENDED, build_sighting, find_near, is_older_than, is_retraction
 from cofio.judgement.labels import RETRACTION
 from cofio.models.exchange import FactOutcome, TokenUsage
-from cofio.models.memory import Add, Delete, Fact, Memory, Noop, Occurrence, Update, merge_scope, same_place
-from cofio.ports import LLM, Completion, Matrix, MemoryQueries, MemoryReader, Vector
+from cofio.models.memory import Add, Delete, Fact, Memory, Noop, Update, merge_scope, same_place
+from cofio.ports import LLM, Completion, Matrix, MemoryReader, Vector
 from cofio.providers import prompts
 from cofio.text import json_repair
-from cofio.text.duplicates import LONG, content_words, find_names, find_numbers
+from cofio.text.duplicates import LONG, content_words, find_figures, find_names, find_numbers
 from cofio.text.tokens import fingerprint, words
 
 SHOWN = 5  # memories shown with each fact
@@ -27,6 +27,10 @@ LONGEST_TEXT = 1_000  # maximum characters of a replacement text
 _CANDIDATES = 20  # some of them may belong to another agent, or be too long to be shown
 _LETTERS, _ROOM = 3, 4_096  # minimum characters per token; tokens reserved for the reply
 _ACTIONS = ("ADD", "UPDATE", "DELETE", "NOOP")
+_NOT = frozenset("not no without none nothing nobody".split())
+
+#: Function that settles a fact without a model.
+DecideLocally: TypeAlias = Callable[[Fact, Vector], FactOutcome]
 
 SCHEMA = prompts.list_schema(
     "decisions",
@@ -63,7 +67,7 @@ def decide_by_llm(
     vectors: Sequence[Vector] | Matrix,
     store: MemoryReader,
     *,
-    novel: Callable[[Fact, Vector], FactOutcome],
+    novel: DecideLocally,
     floor: float = 0.0,
 ) -> tuple[list[FactOutcome], TokenUsage, str]:
     """Return the decision about each fact in order, the model usage, and the problem with the model, or "".
@@ -77,9 +81,14 @@ def decide_by_llm(
     cases: list[_FactWithCandidates] = []
     memories: dict[int, Memory] = {}
     for place, (fact, vector) in enumerate(zip(facts, vectors, strict=True)):
-        similar = _find_similar(fact, vector, store, floor)
-        outcome = _decide_early(fact, vector, similar, store, novel)
-        if outcome:
+        similar = [
+            (memory, cosine)
+            for memory, cosine in find_near(vector, store, merge_scope(fact), _CANDIDATES)
+            if cosine > floor
+            and same_place(fact, memory)
+            and len(memory.text) <= LONG  # one fact replaces no long text
+        ][:SHOWN]
+        if outcome := _decide_early(fact, vector, similar, store, novel):
             early[place] = outcome
         else:
             cases.append(_FactWithCandidates(place, fact, {memory.id: cosine for memory, cosine in similar}))
@@ -91,34 +100,15 @@ def decide_by_llm(
     return _order_outcomes(facts, vectors, early | decided, novel), usage, problem
 
 
-# ── before and after the model ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _find_similar(fact: Fact, vector: Vector, store: MemoryReader, floor: float) -> list[tuple[Memory, float]]:
-    """Return the memories that the fact may be about, best first.
-
-    Long texts are left out: one fact never replaces them.
-    """
-    near = store.nearest(vector, _CANDIDATES, merge_scope(fact))
-    memories = {memory.id: memory for memory in store.get([candidate.id for candidate in near])}
-    matches = [
-        (memories[candidate.id], candidate.score)
-        for candidate in near
-        if candidate.id in memories and candidate.score > floor
-    ]
-    return [match for match in matches if same_place(fact, match[0]) and len(match[0].text) <= LONG][:SHOWN]
-
-
 def _decide_early(
-    fact: Fact,
-    vector: Vector,
-    similar: Sequence[tuple[Memory, float]],
-    store: MemoryReader,
-    novel: Callable[[Fact, Vector], FactOutcome],
+    fact: Fact, vector: Vector, similar: Sequence[tuple[Memory, float]], store: MemoryReader, novel: DecideLocally
 ) -> FactOutcome | None:
     """Return the decision about a fact that needs no call: known word for word or elsewhere, or unlike any memory."""
-    if not is_retraction(fact) and (outcome := _find_same_words(fact, similar, store)):
-        return outcome
+    if not is_retraction(fact):
+        exact = store.get(store.known(fact.text, merge_scope(fact)))
+        same_words = (memory for memory, _ in similar if content_words(memory.text) == content_words(fact.text))
+        if known := next((memory for memory in (*exact, *same_words) if same_place(fact, memory)), None):
+            return _note(fact, known, "known in the same words")
     elsewhere = novel(fact, vector)
     if not similar and is_retraction(fact):
         return elsewhere
@@ -128,29 +118,19 @@ def _decide_early(
     return None if similar else _add(fact, "nothing like it is known")
 
 
-def _find_same_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: MemoryQueries) -> FactOutcome | None:
-    exact = store.get(store.known(fact.text, merge_scope(fact)))
-    same_words = (memory for memory, _ in similar if content_words(memory.text) == content_words(fact.text))
-    for memory in (*exact, *same_words):
-        if same_place(fact, memory):
-            return _note(fact, memory, "known in the same words")
-    return None
-
-
 def _add(fact: Fact, reason: str) -> FactOutcome:
     return FactOutcome(fact=fact, decision=Add(fact, reason, unless_known=True))
 
 
 def _note(fact: Fact, memory: Memory, reason: str) -> FactOutcome:
-    sighting = Occurrence(fact.agent, fact.session, fact.created_at)
-    return FactOutcome(fact=fact, decision=Noop(memory.id, sighting, reason))
+    return FactOutcome(fact=fact, decision=Noop(memory.id, build_sighting(fact), reason))
 
 
 def _order_outcomes(
     facts: Sequence[Fact],
     vectors: Sequence[Vector] | Matrix,
     decided: Mapping[int, FactOutcome],
-    novel: Callable[[Fact, Vector], FactOutcome],
+    novel: DecideLocally,
 ) -> list[FactOutcome]:
     """Return one decision per fact. A memory that one fact replaced or removed is unavailable to later facts."""
     removed_ids: set[int] = set()
@@ -172,21 +152,25 @@ def _get_target(outcome: FactOutcome) -> int | None:
     return outcome.decision.id if isinstance(outcome.decision, Update | Delete | Noop) else None
 
 
-# ── the question ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _ask(
     llm: LLM, cases: Sequence[_FactWithCandidates], memories: Mapping[int, Memory]
 ) -> tuple[dict[int, list[_LLMDecision]], TokenUsage, str]:
     """Return the valid answers by place, the usage, and the problem."""
     system = prompts.read("reconcile")
     room = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
-    fitting = _select_fitting(cases, memories, room * _LETTERS)
+    characters_left = room * _LETTERS
+    fitting: list[_FactWithCandidates] = []
+    listed_ids: dict[int, None] = {}
+    for case in cases:
+        new_ids = [memory_id for memory_id in case.similar if memory_id not in listed_ids]
+        size = sum(len(memories[memory_id].text) + 80 for memory_id in new_ids) + len(case.fact.text) + 300
+        if size <= characters_left:
+            fitting.append(case)
+            listed_ids.update(dict.fromkeys(new_ids))
+            characters_left -= size
     if not fitting:
         return {}, TokenUsage(), "no memory fits into the model's context"
-    listed = [
-        memories[memory_id] for memory_id in dict.fromkeys(memory_id for case in fitting for memory_id in case.similar)
-    ]
+    listed = [memories[memory_id] for memory_id in listed_ids]
     schema = SCHEMA if llm.profile.json_schema else None
     try:
         reply = llm.complete(system, _build_question(fitting, listed), schema=schema)
@@ -196,21 +180,6 @@ def _ask(
     missing = len(cases) - len(answers)
     problems = [problem, f"facts without a valid model decision: {missing} of {len(cases)}" if missing else ""]
     return answers, reply.usage, "; ".join(text for text in problems if text)
-
-
-def _select_fitting(
-    cases: Sequence[_FactWithCandidates], memories: Mapping[int, Memory], room: int
-) -> list[_FactWithCandidates]:
-    """Return as many of the cases as fit into `room` characters."""
-    fitting, counted = [], set[int]()
-    for case in cases:
-        new = case.similar.keys() - counted
-        size = sum(len(memories[memory_id].text) + 80 for memory_id in new) + len(case.fact.text) + 300
-        if size <= room:
-            fitting.append(case)
-            counted |= new
-            room -= size
-    return fitting
 
 
 def _build_question(cases: Sequence[_FactWithCandidates], listed: Sequence[Memory]) -> str:
@@ -236,9 +205,6 @@ def _describe(subject: Fact | Memory) -> dict[str, str]:
     return {"text": subject.text, "category": subject.category, "kind": kind}
 
 
-# ── the answer ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _parse_decisions(
     reply: Completion, cases: Sequence[_FactWithCandidates], listed: Sequence[Memory]
 ) -> tuple[dict[int, list[_LLMDecision]], str]:
@@ -256,7 +222,6 @@ def _parse_decisions(
 
 
 def _parse_answer(entry: Mapping[str, Any], case: _FactWithCandidates, listed: Sequence[Memory]) -> _LLMDecision | None:
-    """Return the answer of an entry if it is valid, else None."""
     action = entry.get("action")
     action = action.strip().upper() if isinstance(action, str) else ""
     if action == "ADD":
@@ -272,10 +237,7 @@ def _parse_answer(entry: Mapping[str, Any], case: _FactWithCandidates, listed: S
 
 
 def _find_place(entry: Mapping[str, Any]) -> int:
-    """Return the index of the fact, counted from 0; -1 if none is named.
-
-    "f1" is the first, and so is a `fact_index` of 0.
-    """
+    """Return the index of the fact, from 0: "f1" is the first, and so is a `fact_index` of 0; -1 if none is named."""
     index = entry.get("fact_index")
     number = prompts.number(_get_first(entry, "fact", "fact_index"), "f")
     if number is None:
@@ -288,84 +250,64 @@ def _get_first(entry: Mapping[str, Any], *keys: str) -> Any:
     return next((entry[key] for key in keys if entry.get(key) is not None), None)
 
 
-# ── from an answer to a decision ──────────────────────────────────────────────────────────────────────────────────────
-
-
 def _decide(case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: MemoryReader) -> FactOutcome | None:
-    """Return the decision about the fact; None if the model gave no permitted answer."""
     if not answers:
         return None
-    answer = _choose_answer(answers)
+    answer = answers[0]
+    removed = next((other for other in answers if other.action == "DELETE"), None)
+    if removed and answer.action in ("ADD", "DELETE") and any(other.action == "ADD" for other in answers):
+        answer = _LLMDecision("UPDATE", removed.memory)  # it ends a memory and adds the fact: the fact replaces it
     fact, memory = case.fact, answer.memory
     if memory is None:
         nothing = FactOutcome(fact=fact, reason=NOTHING_ENDED)
         return nothing if is_retraction(fact) else _add(fact, "new, by the model's judgement")
     near = f"memory {memory.id} (similarity {case.similar[memory.id]:.3f})"
     if answer.action == "NOOP":
-        says_it = _keeps(memory.text, fact.text) and not is_retraction(fact)
-        return _note(fact, memory, f"known from {near}") if says_it else None
+        is_known = _keeps(memory.text, fact.text) and not is_retraction(fact)
+        return _note(fact, memory, f"known from {near}") if is_known else None
     if memory.pinned:
         return None
     if is_older_than(fact, memory, store):
         return FactOutcome(fact=fact, reason=f"memory {memory.id} is newer")
-    if is_retraction(fact) and (rest := _find_rest(memory, fact, answer.text)):
-        return FactOutcome(fact=fact, decision=Update(memory.id, rest, f"the rest of {near}"))
+    if is_retraction(fact) and (remainder := _find_remainder(memory, fact, answer.text)):
+        return FactOutcome(fact=fact, decision=Update(memory.id, remainder, f"the rest of {near}"))
     if answer.action == "DELETE" or is_retraction(fact):
         return FactOutcome(fact=fact, decision=Delete(memory.id, f"{near} no longer holds: {fact.text[:300]}"))
-    return _update(fact, memory, answer.text, near)
-
-
-def _update(fact: Fact, memory: Memory, text: str | None, near: str) -> FactOutcome:
-    new = replace(fact, text=_choose_text(memory, fact, text))
+    new = replace(fact, text=_choose_text(memory, fact, answer.text))
     if fingerprint(new.text) == fingerprint(memory.text):
         return _note(fact, memory, f"known from {near}")
     return FactOutcome(fact=fact, decision=Update(memory.id, new, f"takes the place of {near}"))
-
-
-def _choose_answer(answers: Sequence[_LLMDecision]) -> _LLMDecision:
-    """Return the first answer. A DELETE of a memory together with an ADD of the fact is an UPDATE of that memory."""
-    first = answers[0]
-    removed = next((answer for answer in answers if answer.action == "DELETE"), None)
-    if removed and first.action in ("ADD", "DELETE") and any(answer.action == "ADD" for answer in answers):
-        return _LLMDecision("UPDATE", removed.memory)
-    return first
 
 
 def _choose_text(memory: Memory, fact: Fact, text: str | None) -> str:
     """Return the model's text if it keeps all of the fact and invents nothing; else the fact's own text."""
     if text is None or len(text) > LONGEST_TEXT or not _keeps(text, fact.text):
         return fact.text
-    both = f"{fact.text}\n{memory.text}"
-    invented = (_find_values(text) - _find_values(both)) | (set(find_names(text)) - _find_spoken(both))
-    return fact.text if invented else text
+    return text if _invents_nothing(text, f"{fact.text}\n{memory.text}") else fact.text
 
 
-def _find_rest(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
+def _find_remainder(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
     """Return the remainder of a memory that a retraction ends in part; None if nothing remains."""
     if text is None or fingerprint(text) in (fingerprint(memory.text), fingerprint(fact.text)):
         return None
-    if not (_find_values(text) <= _find_values(memory.text) and set(find_names(text)) <= _find_spoken(memory.text)):
+    if not _invents_nothing(text, memory.text):
         return None
     about = {name: value for name, value in fact.metadata.items() if name != "retracts"}
     return replace(fact, text=text, kind=memory.kind, category=memory.category, metadata=about)
 
 
+def _invents_nothing(text: str, source: str) -> bool:
+    return find_figures(text) <= find_figures(source) and set(find_names(text)) <= _find_spoken(source)
+
+
 def _keeps(text: str, of: str) -> bool:
     """Return whether a text has every number and name of another one, and the same negation."""
-    values, text_words, of_words = _find_values(text), set(content_words(text)), set(content_words(of))
+    values, text_words, of_words = find_figures(text), set(content_words(text)), set(content_words(of))
     for value, *counted in map(str.split, find_numbers(of)):
         if value not in values or not text_words.issuperset(counted):
             return False
     return set(find_names(of)) <= _find_spoken(text) and bool(_NOT & text_words) == bool(_NOT & of_words)
 
 
-def _find_values(text: str) -> set[str]:
-    """Return the numbers in a text, without the things they count."""
-    return {find_number.split()[0] for find_number in find_numbers(text)}
-
-
 def _find_spoken(text: str) -> set[str]:
     return {*find_names(text), *words(text)}
-
-
-_NOT = frozenset("not no without none nothing nobody".split())  # as `gist` has them

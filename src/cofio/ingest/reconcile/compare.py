@@ -21,8 +21,8 @@ from cofio.text.duplicates import (
     LONG,
     content_words,
     difference_reason,
+    find_figures,
     find_names,
-    find_numbers,
     is_negated,
     negations,
 )
@@ -74,25 +74,26 @@ class JudgedComparer:
             return _guarded(statement, memory, chances.same)
         if veto := _other_environment(statement, memory):
             return Comparison("add", chances.add, veto)
-        shared = _count_shared_words(statement, memory)
+        new_stems, old_stems = ({stem(word) for word in search_terms(text)} for text in (statement, memory))
+        shared = new_stems & old_stems
         if chances.change < limits["doubtful change"]:
             return Comparison("add", chances.add, "both may hold", chances.change if shared else 0.0)
-        if chances.change < self._get_threshold(shared, retracts=retracts):
+        if chances.change < self._get_threshold(bool(shared), retracts=retracts):
             kind: Kind = "doubtful" if shared else "add"
             return Comparison(kind, chances.change, "it may have changed", chances.change)
         if retracts or chances.delete > chances.update:
             return Comparison("delete", chances.change, "it has ended")
-        if _brings_nothing(statement, memory):
+        if new_stems < old_stems and is_negated(statement) == is_negated(memory):  # replacing it would lose words
             return Comparison("doubtful", chances.change, "it says a part of it")
         return Comparison("update", chances.change, "it has changed")
 
-    def _get_threshold(self, shared: int, *, retracts: bool) -> float:
+    def _get_threshold(self, shares_words: bool, *, retracts: bool) -> float:
         """Return the probability from which a memory is replaced; higher if they share no word.
 
         Nearly every memory in a store is about another topic, and the model takes some of them for changed.
         """
         limits = self._judge.thresholds
-        if not shared:
+        if not shares_words:
             return max(limits["change"], _UNSHARED)
         return limits["retraction"] if retracts else limits["change"]
 
@@ -113,16 +114,6 @@ class WordComparer:
         return Comparison("add", 1.0, against) if against else Comparison("same", cosine, "it says the same")
 
 
-def _count_shared_words(statement: str, memory: str) -> int:
-    return len({stem(word) for word in search_terms(statement)} & {stem(word) for word in search_terms(memory)})
-
-
-def _brings_nothing(statement: str, memory: str) -> bool:
-    """Return whether a memory has every content word of a statement and more, so that replacing it would lose words."""
-    new, old = ({stem(word) for word in search_terms(text)} for text in (statement, memory))
-    return new < old and is_negated(statement) == is_negated(memory)
-
-
 def _compare_words(statement: str, memory: str) -> Comparison | None:
     """Return the verdict if words alone decide: equal words, or texts too long to compare otherwise."""
     if content_words(statement) == content_words(memory):
@@ -141,7 +132,7 @@ def _guarded(statement: str, memory: str, probability: float) -> Comparison:
     """
     if not have_same_form(statement, memory):
         return Comparison("same", probability, "it says the same")
-    figures, memory_figures = _figures(statement), _figures(memory)
+    figures, memory_figures = find_figures(statement), find_figures(memory)
     if negations(statement) != negations(memory):
         return Comparison("doubtful", probability, "one of them negates")
     if figures - memory_figures:
@@ -162,27 +153,16 @@ def have_same_form(one: str, other: str) -> bool:
 
 def share_words(one: str, other: str) -> bool:
     """Return whether half of the words of the shorter text are in the other, ignoring numbers."""
-    words, others = ({stem(word) for word in search_terms(text)} - _figures(text) for text in (one, other))
+    words, others = ({stem(word) for word in search_terms(text)} - find_figures(text) for text in (one, other))
     return len(words & others) >= max(1, min(len(words), len(others)) / 2)
 
 
-def _figures(text: str) -> set[str]:
-    return {find_number.split()[0] for find_number in find_numbers(text)}
-
-
 def _other_row(statement: str, memory: str) -> str:
-    """Return why two sentences of one form are about different things: an identifier differs first, then a value.
-
-    Numbered things ("Item 3", "The port of shop 0 is ...") are distinguished by their numbers.
-    """
+    """Return why two sentences of one form are about different things, such as two numbered items, or ""."""
     new_words, old_words = content_words(statement), content_words(memory)
-    if (
-        len(new_words) == len(old_words) == 2
-        and new_words[0] == old_words[0]
-        and new_words[1].isdigit()
-        and old_words[1].isdigit()
-    ):
-        return f"one is about {new_words[0]} {new_words[1]}, the other about {old_words[0]} {old_words[1]}"
+    is_pair = len(new_words) == len(old_words) == 2 and new_words[0] == old_words[0]
+    if is_pair and new_words[1].isdigit() and old_words[1].isdigit():
+        return f"one is about {' '.join(new_words)}, the other about {' '.join(old_words)}"
     new_match, old_match = _NUMBERED.match(statement), _NUMBERED.match(memory)
     if new_match and old_match and new_match[1].lower() == old_match[1].lower() and new_match[2] != old_match[2]:
         return f"one is about {new_match[2]}, the other about {old_match[2]}"

@@ -90,7 +90,6 @@ def decide_outcomes(
 
 
 def _collect_replaced(decisions: Sequence[Decision]) -> set[int]:
-    """Return the ids of memories that the decisions replace or archive."""
     return {decision.id for decision in decisions if isinstance(decision, Update | Delete)}
 
 
@@ -388,7 +387,6 @@ def is_older_than(fact: Fact, memory: Memory, store: MemoryQueries) -> bool:
 
 
 def _retire_others(changed: Sequence[tuple[Memory, Comparison]], kept: Memory) -> tuple[Delete, ...]:
-    """Return the archivals of further memories that a fact surely makes untrue."""
     others = [(memory, verdict) for memory, verdict in changed if memory.id != kept.id]
     return tuple(
         Delete(memory.id, f"out of date: {verdict.reason}")
