@@ -12,7 +12,6 @@ import logging
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from cofio.errors import (
     BudgetSpent,
@@ -131,7 +130,8 @@ class InboxProcessor:
                 if _get_session(item) != _get_session(waiting[0]):
                     continue
                 is_more = _is_batchable(item) and session_of(item.exchange) == session_of(waiting[0].exchange)
-                size = sum(map(_count_characters, [*batch, item]))
+                exchanges = [other.exchange for other in (*batch, item) if other.exchange]
+                size = sum(len(message.text) for exchange in exchanges for message in exchange.messages)
                 if not is_more or len(batch) >= self._most or size > self._batching.characters:
                     break
                 batch.append(item)
@@ -149,15 +149,15 @@ class InboxProcessor:
         for item in ready:
             if item.exchange is None:
                 purged = "The text of this capture was deleted before it was processed."
-                self._fail(item, NotFound(purged, "Capture the turn again."), _RetryBackoff())
+                self._fail(item, NotFound(purged, "Capture the turn again."), 0, 0.0)
         readable = [item for item in ready if item.exchange]
-        spread = _RetryBackoff(max((item.attempts for item in readable), default=0), _JITTER.random())
+        attempts, jitter = max((item.attempts for item in readable), default=0), _JITTER.random()
         outcomes = self._learn(readable, by)
         is_away = any(isinstance(outcome, Unavailable) and not isinstance(outcome, BudgetSpent) for outcome in outcomes)
         self._most = max(1, len(readable) // 2) if is_away else min(2 * self._most, self._batching.turns)
         for item, outcome in zip(readable, outcomes, strict=True):
             if isinstance(outcome, Exception):
-                self._fail(item, outcome, spread)
+                self._fail(item, outcome, attempts, jitter)
         for item in ready:
             self._attempted(item.id)
 
@@ -173,19 +173,20 @@ class InboxProcessor:
             _log.exception("Captures %s could not be processed", [item.id for item in items])
             return [error] * len(items)
 
-    def _fail(self, item: Item, error: Exception, spread: _RetryBackoff) -> None:
+    def _fail(self, item: Item, error: Exception, attempts: int, jitter: float) -> None:
+        """Postpone or park an item, depending on the error. All items of a batch wait equally long."""
         match error:
             case Conflict():  # resolved by the next read; if the item itself changed, it has a new due time
                 if self._worked_on.item(item.id).exchange == item.exchange:
-                    self._postpone(item, error, spread.pause(_SOON))
+                    self._postpone(item, error, _compute_pause(_SOON, attempts, jitter))
             case BudgetSpent():  # not counted as an attempt: nothing was tried
                 with suppress(Conflict):
-                    seconds = seconds_until(error.resets_at, self._clock()) + 60.0 * spread.share
+                    seconds = seconds_until(error.resets_at, self._clock()) + 60.0 * jitter
                     self._worked_on.postpone(item.id, seconds, error.message, attempt=False)
             case Unavailable() | StoreError():
-                self._postpone(item, error, spread.pause(_SOON))
+                self._postpone(item, error, _compute_pause(_SOON, attempts, jitter))
             case Misconfigured():  # the owner may fix it at any time
-                self._postpone(item, error, spread.pause(_SLOWLY))
+                self._postpone(item, error, _compute_pause(_SLOWLY, attempts, jitter))
             case RefusedError():  # a retry would be refused again
                 self._park(item, error.message)
             case CofioError():
@@ -203,7 +204,7 @@ class InboxProcessor:
             self._park(item, reason)
             return
         with suppress(Conflict):
-            pause = _RetryBackoff(item.faults, _JITTER.random()).pause(_SOON)
+            pause = _compute_pause(_SOON, item.faults, _JITTER.random())
             self._worked_on.postpone(item.id, pause, reason, fault=True)
 
     def _park(self, item: Item, reason: str) -> None:
@@ -224,15 +225,6 @@ def _get_session(item: Item) -> tuple[str, str] | None:
     return (item.exchange.client, item.exchange.session) if item.exchange else None
 
 
-def _count_characters(item: Item) -> int:
-    return sum(len(message.text) for message in item.exchange.messages) if item.exchange else 0
-
-
-class _RetryBackoff(NamedTuple):
-    """Back-off after a failure: grows with every attempt, has jitter between batches, and is equal within one."""
-
-    attempts: int = 0
-    share: float = 0.0  # random jitter from 0 to 1; not security-relevant
-
-    def pause(self, first: float) -> float:
-        return min(first * 2.0 ** min(self.attempts, 16), _LONGEST) * (0.75 + 0.25 * self.share)
+def _compute_pause(first: float, attempts: int, jitter: float) -> float:
+    """Return the seconds until the next attempt, which grow exponentially; `jitter` is from 0 to 1."""
+    return min(first * 2.0 ** min(attempts, 16), _LONGEST) * (0.75 + 0.25 * jitter)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, log2
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from cofio.text import lazy_re
 
@@ -319,17 +319,17 @@ class StartRule(NamedTuple):
     most: int | None = None
 
 
-#: Function that returns the rendered line of a memory, or None to omit it.
-FinishLine: TypeAlias = Callable[[BriefingEntry], BriefingLine | None]
-
-
 def select_start(
-    entries: Sequence[BriefingEntry], project: str, rule: StartRule, finish: FinishLine
+    entries: Sequence[BriefingEntry],
+    project: str,
+    rule: StartRule,
+    finish: Callable[[BriefingEntry], BriefingLine | None],
 ) -> list[BriefingLine]:
     """Select the lines of a block at the start of a session, in order, each text once.
 
     Pinned memories come first, then rules of every project (at most a quarter of the tokens), memories that fall due
-    (at most a sixth), the project's own memories, and then all others. `finish` is called only as often as needed.
+    (at most a sixth), the project's own memories, and then all others. `finish` returns the rendered line, or None to
+    omit the memory; it is called only as often as needed.
     """
 
     def rank(entry: BriefingEntry) -> tuple[object, ...]:
@@ -340,45 +340,37 @@ def select_start(
 
     ranked = sorted(entries, key=rank)
     due = sorted((day, at) for at, entry in enumerate(ranked) if (day := entry.due(rule.today, rule.until)))
-    selection = _Selection(rule, finish)
-    selection.fill(entry for entry in ranked if entry.line.pinned)
-    selection.fill((entry for entry in ranked if entry.is_rule), rule.tokens // 4)
-    selection.fill((ranked[at] for _, at in due), rule.tokens // 6)
-    selection.fill(entry for entry in ranked if entry.project == project)
-    selection.fill(ranked)
-    return selection.lines
-
-
-class _Selection:
-    """Selected lines and the remaining room."""
-
-    def __init__(self, rule: StartRule, finish: FinishLine) -> None:
-        self.lines: list[BriefingLine] = []
-        self._finish = finish
-        self._most = MAX_TOKENS if rule.most is None else rule.most
-        self._room = RemainingSpace(_OPENING, _ENDING, f"{START}\n", tokens=min(rule.tokens, MAX_TOKENS))
-        self._seen_texts: set[str] = set()
-        self._tried: set[int] = set()
-
-    def fill(self, section: Iterable[BriefingEntry], share: int = MAX_TOKENS) -> None:
-        """Select entries of a section while they fit into its share of the tokens."""
+    sections: tuple[tuple[Iterable[BriefingEntry], int], ...] = (
+        ((entry for entry in ranked if entry.line.pinned), MAX_TOKENS),
+        ((entry for entry in ranked if entry.is_rule), rule.tokens // 4),
+        ((ranked[at] for _, at in due), rule.tokens // 6),
+        ((entry for entry in ranked if entry.project == project), MAX_TOKENS),
+        (ranked, MAX_TOKENS),
+    )
+    room = RemainingSpace(_OPENING, _ENDING, f"{START}\n", tokens=min(rule.tokens, MAX_TOKENS))
+    most = MAX_TOKENS if rule.most is None else rule.most
+    lines: list[BriefingLine] = []
+    chosen_texts: set[str] = set()
+    omitted_ids: set[int] = set()
+    for section, share in sections:
         misfits = 0
         for entry in section:
-            if misfits == _MISFITS or len(self.lines) == self._most:
-                return
+            if misfits == _MISFITS or len(lines) == most:
+                break
             text = neutralize(entry.line.text)
-            if entry.line.id in self._tried or not text or text.casefold() in self._seen_texts:
+            if entry.line.id in omitted_ids or not text or text.casefold() in chosen_texts:
                 continue
-            if (line := self._finish(entry)) is None:
-                self._tried.add(entry.line.id)
+            if (line := finish(entry)) is None:
+                omitted_ids.add(entry.line.id)
                 continue
             row = _render_row(line, text)
-            if (weight := estimate_tokens(row)) > share or not self._room.takes(row):
+            if (weight := estimate_tokens(row)) > share or not room.takes(row):
                 misfits += 1
                 continue
             share -= weight
-            self.lines.append(line)
-            self._seen_texts.add(text.casefold())
+            lines.append(line)
+            chosen_texts.add(text.casefold())
+    return lines
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────

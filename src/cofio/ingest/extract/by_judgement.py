@@ -275,16 +275,13 @@ def _join_clauses(spans: Sequence[Span], text: str) -> list[Span]:
     """Return the spans of a sentence, joined where they overlap or where one ends within a clause."""
     joined: list[Span] = []
     for span in spans:
-        last = joined[-1] if joined else None
-        if last and (
-            span.start < last.end
-            or (not text[last.end : span.start].strip() and _DANGLING.search(text[last.start : last.end].rstrip()))
-        ):
-            joined.pop()
-            place = last.start, max(last.end, span.end)
-            joined += _choose_surest([last, span], place)
-        else:
-            joined.append(span)
+        if joined:
+            last = joined[-1]
+            is_next = not text[last.end : span.start].strip()
+            if span.start < last.end or (is_next and _DANGLING.search(text[last.start : last.end].rstrip())):
+                joined[-1:] = _choose_surest([last, span], (last.start, max(last.end, span.end)))
+                continue
+        joined.append(span)
     return joined
 
 

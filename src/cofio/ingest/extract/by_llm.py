@@ -140,8 +140,16 @@ def _compute_room(llm: LLM, system: str, exchanges: Sequence[Exchange]) -> int:
 
 def _build_prompt(exchanges: Sequence[Exchange], background: Background, room: int) -> str:
     injected = [text for exchange in exchanges for text in exchange.injected]
-    known_block = _format_known((*background.memories, *injected), min(_KNOWN, room // 4))
-    earlier = _format_earlier(background.earlier, min(_EARLIER, room // 8))
+    # Of equal texts the last is kept.
+    distinct = {fingerprint(text): text for text in reversed((*background.memories, *injected)) if text.strip()}
+    known = "\n".join(_escape_tags(text) for text in reversed(distinct.values()))[: min(_KNOWN, room // 4)]
+    known_block = f"<known>\n{known}\n</known>\n\n" if known else ""
+
+    short = [Message(role, truncate_middle(text, _EARLIER_TURN)) for role, text in background.earlier]
+    room_earlier = min(_EARLIER, room // 8)
+    turns = _format_turns(short, room_earlier) if room_earlier >= _EARLIER_TURN // 2 else ""
+    earlier = f"<earlier>\n{turns}\n</earlier>\n\n" if turns else ""
+
     room_left = room - len(known_block) - len(earlier)
     transcript = "\n".join(
         _format_exchange(f"t{number}", exchange, room_left) for number, exchange in enumerate(exchanges, 1)
@@ -160,18 +168,6 @@ def _format_exchange(name: str, exchange: Exchange, room: int) -> str:
     # With the weekday, so that relative dates can be resolved.
     date_attribute = f' on="{date.fromisoformat(exchange.at[:10]):%A, %Y-%m-%d}"' if exchange.at else ""
     return f'<exchange id="{name}"{date_attribute}>\n{_format_turns(messages, room)}\n</exchange>'
-
-
-def _format_known(texts: Sequence[str], room: int) -> str:
-    distinct = {fingerprint(text): text for text in reversed(texts) if text.strip()}
-    lines = "\n".join(_escape_tags(text) for text in reversed(distinct.values()))[:room]
-    return f"<known>\n{lines}\n</known>\n\n" if lines else ""
-
-
-def _format_earlier(messages: Sequence[Message], room: int) -> str:
-    short = [Message(message.role, truncate_middle(message.text, _EARLIER_TURN)) for message in messages]
-    turns = _format_turns(short, room) if room >= _EARLIER_TURN // 2 else ""
-    return f"<earlier>\n{turns}\n</earlier>\n\n" if turns else ""
 
 
 def _format_turns(messages: Sequence[Message], room: int) -> str:

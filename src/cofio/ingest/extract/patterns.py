@@ -7,7 +7,6 @@ is missing. Questions, suppositions, quotes and code yield nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from cofio.models.exchange import ExtractedFact
@@ -109,7 +108,9 @@ def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Ext
     plain = sentence.replace("’", "'").strip().rstrip(" .!;,:")
     extracted: list[ExtractedFact] = []
     end = 0
-    for match, row in _find_matches(plain, kind, role):
+    rows = [row for row in ROWS if kind in (None, row.kind) and (role == "user" or row.by_assistant)]
+    matches = [(match, row) for row in rows for match in row.pattern.finditer(plain)]
+    for match, row in sorted(matches, key=lambda pair: pair[0].start()):  # for equal starts in the order of the rows
         if match.start() < end or sentences.is_hypothetical(plain[: match.start()]):
             continue
         as_said = not row.template or _LIMIT.match(plain, match.end()) is not None
@@ -141,12 +142,6 @@ def names_in(plain: str) -> tuple[str, ...]:
         if _NAME.search(name) or (place and name[:1].isupper() and name not in _NO_NAMES):
             names.append(name)
     return tuple(dict.fromkeys(names))[:MOST]
-
-
-def _find_matches(plain: str, kind: str | None, role: str) -> Iterator[tuple[re.Match[str], FactPattern]]:
-    rows = [row for row in ROWS if kind in (None, row.kind) and (role == "user" or row.by_assistant)]
-    matches = [(match, row) for row in rows for match in row.pattern.finditer(plain)]
-    yield from sorted(matches, key=lambda pair: pair[0].start())
 
 
 def _fill(template: str, parts: dict[str, str]) -> str:
