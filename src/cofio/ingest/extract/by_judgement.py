@@ -294,9 +294,8 @@ def _split(span: Span, text: str, judge: Judge) -> list[Span]:
     cuts = [match.span() for match in _JOINT.finditer(text, span.start, span.end)]
     starts, ends = [span.start, *(end for _, end in cuts)], [*(start for start, _ in cuts), span.end]
     parts = [span._replace(start=start, end=end) for start, end in zip(starts, ends, strict=True)]
-    if len(parts) == 1 or not all(_is_fact(text[part.start : part.end], judge) for part in parts):
-        return [span]
-    return parts
+    is_joined = len(parts) > 1 and all(_is_fact(text[part.start : part.end], judge) for part in parts)
+    return parts if is_joined else [span]
 
 
 def _is_fact(text: str, judge: Judge) -> bool:

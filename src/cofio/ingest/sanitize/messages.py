@@ -53,10 +53,8 @@ def _read_item(item: Any) -> Iterator[RawMessage]:
 
 def _is_message(item: Any) -> bool:
     """Return whether an item is a message (even of a tool or without text) or another transcript line."""
-    if isinstance(item, Message):
-        return True
     if not isinstance(item, Mapping):
-        return False
+        return isinstance(item, Message)
     if isinstance(item.get("type"), str):
         return True
     content = item.get("content", item.get("text", item.get("tool_calls", 0)))

@@ -79,7 +79,10 @@ def _pasted_until(lines: list[str], place: int, patch_ends: list[int]) -> int:
     if hunk := _HUNK.match(line):
         return _after_hunk(lines, place + 1, int(hunk[1] or 1), int(hunk[2] or 1))
     if line.lstrip().startswith("Traceback (most recent call last):"):
-        return _after_trace(lines, place + 1)
+        end = place + 1
+        while end < len(lines) and lines[end][:1] in (" ", "\t"):
+            end += 1
+        return end + 1 if end < len(lines) and _EXCEPTION.match(lines[end]) else end
     if line.startswith("*** Begin Patch"):
         later = bisect(patch_ends, place)
         return patch_ends[later] + 1 if later < len(patch_ends) else place + 1
@@ -94,13 +97,6 @@ def _after_hunk(lines: list[str], place: int, old: int, new: int) -> int:
         new -= sign in (" ", "+", "")
         place += 1
     return place
-
-
-def _after_trace(lines: list[str], place: int) -> int:
-    """Return the place after the indented lines of a trace and the exception line below them."""
-    while place < len(lines) and lines[place][:1] in (" ", "\t"):
-        place += 1
-    return place + 1 if place < len(lines) and _EXCEPTION.match(lines[place]) else place
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
