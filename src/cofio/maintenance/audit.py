@@ -119,22 +119,18 @@ def _read(store: MemoryQueries, redact: Redact, stale: Stale, report: Moved) -> 
         live = [memory for memory in memories if not memory.archived]
         index.secrets += [_Case((memory.id,), why) for memory in memories if (why := _find_secret(memory, redact))]
         for memory in live:
-            _note(index, memory)
+            place = index.copies.note(memory)
+            if len(memory.text) > LONG:
+                index.oversized.append(_Case((memory.id,), f"{len(memory.text):,} characters"))
+            if mark := echo_detection.find_mark(memory.text):
+                index.marked.append(_Case((memory.id,), mark))
+            elif words := echo_detection.words_of(memory.text):
+                index.heard.setdefault(words, []).append(echo_detection.echo_candidate(memory, place))
+        index.live += len(live)
         notes = stale([memory for memory in live if memory.anchors])
         index.stale += [_Case((memory.id,), "; ".join(notes[memory.id])) for memory in live if notes.get(memory.id)]
         count += len(memories)
         report(0, count, total)
-
-
-def _note(index: _AuditIndex, memory: Memory) -> None:
-    place = index.copies.note(memory)
-    index.live += 1
-    if len(memory.text) > LONG:
-        index.oversized.append(_Case((memory.id,), f"{len(memory.text):,} characters"))
-    if mark := echo_detection.find_mark(memory.text):
-        index.marked.append(_Case((memory.id,), mark))
-    elif words := echo_detection.words_of(memory.text):
-        index.heard.setdefault(words, []).append(echo_detection.echo_candidate(memory, place))
 
 
 def _find_secret(memory: Memory, redact: Redact) -> str:

@@ -114,31 +114,30 @@ class _PruneResult:
     ended: str = ""  # why it ended early
 
     def sift(self, unused: Sequence[Memory], allowed: int, keeps: Keeps, halted: Callable[[], bool]) -> None:
-        """Have the memories judged in batches, until enough are to be archived."""
+        """Have the memories judged in batches, until enough are to be archived. If the model fails, a batch is kept."""
         failures = 0
         while self.examined < len(unused) and len(self.gone) < allowed:
             if halted():
                 self.ended = f"The run was stopped after {self.examined} of {len(unused)} memories."
                 return
-            size = min(_BATCH, allowed - len(self.gone))
-            failures = 0 if self._judge(unused[self.examined : self.examined + size], keeps) else failures + 1
-            if failures == _FAILURES:
-                self.ended = f"The language model failed {failures} times in a row and was not asked again."
-                return
-
-    def _judge(self, batch: Sequence[Memory], keeps: Keeps) -> bool:
-        """Decide about one batch. Return False, and keep all of it, if the model failed."""
-        self.examined += len(batch)
-        try:
-            kept_ids = set(keeps(batch))
-        except CofioError as error:
-            reason = f"the model could not decide whether it is still valuable: {error.message}"
-            self.refused.append(Refusal(ids=tuple(memory.id for memory in batch), reason=reason))
-            return False
-        self.gone += [memory for memory in batch if memory.id not in kept_ids]
-        kept = [memory for memory in batch if memory.id in kept_ids]
-        self.refused += [Refusal(ids=(memory.id,), reason="the model considers it still valuable") for memory in kept]
-        return True
+            batch = unused[self.examined : self.examined + min(_BATCH, allowed - len(self.gone))]
+            self.examined += len(batch)
+            try:
+                kept_ids = set(keeps(batch))
+            except CofioError as error:
+                reason = f"the model could not decide whether it is still valuable: {error.message}"
+                self.refused.append(Refusal(ids=tuple(memory.id for memory in batch), reason=reason))
+                failures += 1
+                if failures == _FAILURES:
+                    self.ended = f"The language model failed {failures} times in a row and was not asked again."
+                    return
+                continue
+            failures = 0
+            for memory in batch:
+                if memory.id in kept_ids:
+                    self.refused.append(Refusal(ids=(memory.id,), reason="the model considers it still valuable"))
+                else:
+                    self.gone.append(memory)
 
 
 def _describe_reason(memory: Memory, store: MemoryQueries, now: str, since: str) -> str:

@@ -15,7 +15,7 @@ from datetime import date
 from typing import NamedTuple
 
 from cofio.models.episodes import EpisodeHit
-from cofio.models.memory import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query, same_place
+from cofio.models.memory import Candidate, Explanation, Hit, Matching, MatchType, Query, same_place
 from cofio.ports import (
     EpisodeIndex,
     LateInteractionModel,
@@ -76,11 +76,13 @@ def hits(query: Query, vector: Vector, store: Store, floor: float, token_query: 
     ranked = ranked[query.skip : query.skip + query.k]
     rows = store.get([candidate.id for candidate, _ in ranked])
     memories = {memory.id: memory for memory in rows if query.scope.include_archived or not memory.archived}
-    selected = [
-        _build_hit(candidate, memories[candidate.id], bonus, matching.ideal, floor)
-        for candidate, bonus in ranked
-        if candidate.id in memories
-    ]
+    selected = []
+    for candidate, bonus in ranked:
+        if memory := memories.get(candidate.id):
+            score, cosine = min(1.0, candidate.fused + bonus), candidate.similarity
+            keyword, match_type = _describe_match(candidate, matching.ideal, floor)
+            hit = Hit(memory=memory, score=score, similarity=cosine, keyword=keyword, match_type=match_type)
+            selected.append(hit)
     if not query.explain:
         return selected
     says = {candidate.id: candidate.read for candidate, _ in ranked if candidate.read is not None}
@@ -247,12 +249,6 @@ def _find_newer(ids: Sequence[int], store: MemoryReader) -> dict[int, dict[int, 
 
 def _best_first(judged: _ScoredCandidate) -> tuple[float, int]:
     return -judged.fused, -judged.id  # newer first on ties
-
-
-def _build_hit(judged: _ScoredCandidate, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:
-    keyword, match_type = _describe_match(judged, ideal, floor)
-    score = min(1.0, judged.fused + bonus)
-    return Hit(memory=memory, score=score, similarity=judged.similarity, keyword=keyword, match_type=match_type)
 
 
 def _describe_match(judged: _ScoredCandidate, ideal: float, floor: float) -> tuple[float, MatchType]:
