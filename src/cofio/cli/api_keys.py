@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -63,10 +63,11 @@ def create(session: CliContext, **about: Any) -> None:
     with session.store(new=True) as store:
         is_first = not any(map(_is_active, store.keys()))
         key, secret = store.create_key(grant, by=BY)
-    if session.as_json:
-        output.document({**key.as_dict(), "secret": secret})
+    if session.print_json({**key.as_dict(), "secret": secret}):
         return
-    output.facts_about([("id", key.id), *_describe_key(key), ("key", secret)])
+    grant = key.grant
+    fields = [("name", grant.name), ("role", grant.role), ("for", _describe_owner(grant)), ("sources", grant.prefixes)]
+    output.facts_about([("id", key.id), *fields, ("expires_at", grant.expires_at), ("key", secret)])
     output.say(
         "The key is shown only this once. Clients read it from COFIO_API_KEY and send it as the header X-API-Key:"
     )
@@ -82,22 +83,14 @@ def list_(session: CliContext) -> None:
     """List all keys, newest first, including revoked ones. Only the first characters of a key are shown."""
     with session.store() as store:
         stored_keys = store.keys()
+    rows = (
+        (key.id, key.grant.name, key.grant.role, _describe_owner(key.grant), key.grant.prefixes, _format_state(key),
+         output.when(key.last_used_at) or "never", key.hint)
+        for key in stored_keys
+    )  # fmt: skip
     columns = (ID, _NAME, Field("role"), Field("for", wraps=True), Field("sources", wraps=True), Field("state"),
                Field("last used", "dim"), Field("begins", "dim"))  # fmt: skip
-    empty = "There are no keys; `cofio keys create` creates one."
-    session.print_table({"keys": [key.as_dict() for key in stored_keys]}, columns, map(_format_row, stored_keys), empty)
-
-
-def _format_row(key: Key) -> tuple[Any, ...]:
-    grant, last_used = key.grant, output.when(key.last_used_at) or "never"
-    owner = _describe_owner(grant)
-    return key.id, grant.name, grant.role, owner, grant.prefixes, _format_state(key), last_used, key.hint
-
-
-def _describe_key(key: Key) -> Iterator[tuple[str, Any]]:
-    grant = key.grant
-    yield from (("name", grant.name), ("role", grant.role), ("for", _describe_owner(grant)))
-    yield from (("sources", grant.prefixes), ("expires_at", grant.expires_at))
+    session.print_table({"keys": stored_keys}, columns, rows, "There are no keys; `cofio keys create` creates one.")
 
 
 def _describe_owner(grant: Grant) -> str:
@@ -124,8 +117,7 @@ def revoke(session: CliContext, key: str) -> None:
     with session.store() as store:
         revoked_key = store.revoke_key(_find_key(key, store.keys()).id, by=BY)
         has_active = any(map(_is_active, store.keys()))
-    if session.as_json:
-        output.document(revoked_key.as_dict())
+    if session.print_json(revoked_key):
         return
     output.say(f"Key {revoked_key.id} ({revoked_key.grant.name}) is revoked.")
     if not has_active and not session.settings.api_key:
@@ -158,4 +150,4 @@ def log(session: CliContext, key: str | None, limit: int) -> None:
         (output.when(entry.at), entry.outcome, entry.key or "", entry.name, entry.act, entry.what, entry.address)
         for entry in entries
     )
-    session.print_table({"entries": [entry.as_dict() for entry in entries]}, columns, rows, "The audit log is empty.")
+    session.print_table({"entries": entries}, columns, rows, "The audit log is empty.")

@@ -17,7 +17,7 @@ from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, command,
 
 if TYPE_CHECKING:
     from cofio.core import Keeper
-    from cofio.server.backfill import Estimate, Survey, TurnSender
+    from cofio.server.backfill import Survey, TurnSender
     from cofio.transfer.importers import Found
 
 CLIENTS = ("claude-code", "codex")
@@ -60,26 +60,43 @@ def backfill(
     Turns are processed oldest first, so that later facts correct earlier ones. Turns captured before are skipped: run a
     stopped backfill again to continue it. A backfill is one series of changesets and can be undone as one.
     """
-    filters = {"client": client or "", "project_": session.project(project) if project else "", "since": since or ""}
+    from cofio.client import Client
     from cofio.install.paths import home_of
+    from cofio.models.memory import Fact
 
+    filters = {"client": client or "", "project_": session.project(project) if project else "", "since": since or ""}
     homes = {name: home_of(name, session.settings) for name in CLIENTS if client in (None, name)}
+    file = session.settings.store_file
+    has_store = session.settings.url or not file or file.exists()
     with ExitStack() as stack:
-        memories = _open_memories(session, stack, dry_run=dry_run)
+        memories: Memories | None = None
+        if has_store or not dry_run:  # a dry run creates no store
+            memories = session.memories(new=True)
+            stack.enter_context(memories)
         survey = _run_survey(session, memories, homes).within(limit=limit, **filters)
-        keeper, facts = None, []
+        keeper: Keeper | None = None
+        facts: list[Found] = []
         if session.settings.url and not no_notes:
             output.say("Notes are skipped: they can be read only on the machine of the store.")
         elif not no_notes:
-            keeper, facts = _open_keeper(session, stack, memories), _find_facts(homes, survey, filters)
-        notes = _count_new_facts(keeper, facts)
+            if isinstance(memories, Client):  # notes are imported into the store itself
+                keeper = stack.enter_context(session.open_keeper(session.settings))
+            else:
+                keeper = memories
+            facts = _find_facts(homes, survey, filters)
+        notes = sum(isinstance(fact, Fact) for fact in facts)
+        if keeper and facts:
+            notes = keeper.import_facts(facts, name=_NOTES, by=BY, dry_run=True).added
         plan = _make_plan(memories, survey, notes)
         _show(session, plan, survey, dry_run=dry_run)
         if dry_run or memories is None:
             return
         if not (plan["new"] or notes or plan["waiting"]):
             _report_nothing(session, "There are no new turns or notes to learn from.")
-        elif session.is_confirmed(_phrase_question(plan), yes=yes):
+            return
+        waiting = f", and from {output.count(plan['waiting'], 'turn')} pending from before" if plan["waiting"] else ""
+        turns = f"{output.count(plan['new'], 'turn')} and {output.count(notes, 'section')} of notes"
+        if session.is_confirmed(f"Learn from {turns}{waiting}?", yes=yes):
             _run(session, memories, survey, keeper, facts if notes else [])
         else:
             _report_nothing(session)
@@ -95,36 +112,11 @@ def _run_survey(session: CliContext, memories: Memories | None, homes: Mapping[s
     return filling.Survey(survey.entries, (*skipped, *survey.skipped))
 
 
-def _phrase_question(plan: Mapping[str, Any]) -> str:
-    waiting = f", and from {output.count(plan['waiting'], 'turn')} pending from before" if plan["waiting"] else ""
-    turns, notes = output.count(plan["new"], "turn"), output.count(plan["notes"], "section")
-    return f"Learn from {turns} and {notes} of notes{waiting}?"
-
-
 def _report_nothing(session: CliContext, reason: str = "") -> None:
     if reason:
         output.say(reason)
     if session.as_json:
         output.document({"series": None, "turns": 0, "notes": 0, "waiting": 0, "skipped": []})
-
-
-def _open_memories(session: CliContext, stack: ExitStack, *, dry_run: bool) -> Memories | None:
-    """Return the memories; None if there is no store yet and a dry run must not create one."""
-    file = session.settings.store_file
-    if dry_run and not session.settings.url and file and not file.exists():
-        return None
-    memories = session.memories(new=True)
-    stack.enter_context(memories)
-    return memories
-
-
-def _open_keeper(session: CliContext, stack: ExitStack, memories: Memories | None) -> Keeper | None:
-    """Return the store itself, which notes are imported into, even if a service runs."""
-    from cofio.client import Client
-
-    if not isinstance(memories, Client):
-        return memories
-    return stack.enter_context(session.open_keeper(session.settings))
 
 
 def _find_facts(homes: Mapping[str, Path], survey: Survey, filters: Mapping[str, str]) -> list[Found]:
@@ -141,20 +133,14 @@ def _find_facts(homes: Mapping[str, Path], survey: Survey, filters: Mapping[str,
     ]
 
 
-def _count_new_facts(keeper: Keeper | None, facts: Sequence[Found]) -> int:
-    from cofio.models.memory import Fact
-
-    if keeper is None:
-        return sum(isinstance(fact, Fact) for fact in facts)
-    return keeper.import_facts(facts, name=_NOTES, by=BY, dry_run=True).added if facts else 0
-
-
 # ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _make_plan(memories: Memories | None, survey: Survey, notes: int) -> dict[str, Any]:
     from cofio.server import backfill as filling
 
+    extraction = memories.extraction() if memories else {}
+    limits = memories.llm_usage(limit=1).limits if memories and extraction.get("enabled") else (0, 0)
     dates = [entry.at for entry in survey.entries]
     return {
         "dry_run": True,
@@ -167,18 +153,10 @@ def _make_plan(memories: Memories | None, survey: Survey, notes: int) -> dict[st
         "from": dates[0] if dates else "",
         "to": dates[-1] if dates else "",
         "places": filling.count_entries(survey.entries),
-        "estimate": asdict(_estimate(memories, survey)),
+        "estimate": asdict(filling.estimate(survey.new, extraction, limits)),
         "samples": [entry.prompt for entry in survey.new[:: max(1, len(survey.new) // SAMPLES)][:SAMPLES]],
         "skipped": _format_skipped(survey.skipped),
     }
-
-
-def _estimate(memories: Memories | None, survey: Survey) -> Estimate:
-    from cofio.server import backfill as filling
-
-    extraction = memories.extraction() if memories else {}
-    limits = memories.llm_usage(limit=1).limits if memories and extraction.get("enabled") else (0, 0)
-    return filling.estimate(survey.new, extraction, limits)
 
 
 def _show(session: CliContext, plan: Mapping[str, Any], survey: Survey, *, dry_run: bool) -> None:
@@ -186,8 +164,9 @@ def _show(session: CliContext, plan: Mapping[str, Any], survey: Survey, *, dry_r
         if dry_run:
             output.document(plan)
         return
-    columns = (Field("client"), Field("project", wraps=True), *(Field(name, align="right") for name in _COUNTS))
-    output.table(columns, ((row["client"], row["project"], *(row[name] for name in _COUNTS)) for row in plan["places"]))
+    counts = ("files", "turns", "new", "captured")
+    columns = (Field("client"), Field("project", wraps=True), *(Field(name, align="right") for name in counts))
+    output.table(columns, ((row["client"], row["project"], *(row[name] for name in counts)) for row in plan["places"]))
     output.say_skipped(survey.skipped, _SKIPPED_SHOWN)
     if plan["turns"]:
         span = f" from {plan['from'][:10]} to {plan['to'][:10]}"
@@ -198,13 +177,7 @@ def _show(session: CliContext, plan: Mapping[str, Any], survey: Survey, *, dry_r
     output.say(f"{output.count(plan['notes'], 'new section')} of notes.")
     for prompt in plan["samples"]:
         output.say(f"  > {prompt}")
-    _show_estimate(plan["estimate"])
-
-
-_COUNTS = ("files", "turns", "new", "captured")
-
-
-def _show_estimate(cost: Mapping[str, Any]) -> None:
+    cost = plan["estimate"]
     if cost["provider"]:
         days = f", over {output.count(cost['days'], 'day')} with the daily limits" if cost["days"] > 1 else ""
         calls = f"{output.count(cost['calls'], 'call')} to {cost['provider']} with about {cost['tokens']:,} tokens"
@@ -267,9 +240,8 @@ def _format_skipped(skipped: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 def _print_result(session: CliContext, sender: TurnSender, notes: int) -> None:
-    if session.as_json:
-        summary = {"series": sender.series, "turns": sender.new, "notes": notes, "waiting": sender.waiting}
-        output.document({**summary, "skipped": _format_skipped(sender.skipped)})
+    summary = {"series": sender.series, "turns": sender.new, "notes": notes, "waiting": sender.waiting}
+    if session.print_json({**summary, "skipped": _format_skipped(sender.skipped)}):
         return
     output.say_skipped(sender.skipped, _SKIPPED_SHOWN)
     learned = f"{output.count(sender.new, 'turn')} and {output.count(notes, 'section')} of notes"

@@ -27,7 +27,7 @@ def print_episodes(session: CliContext, query: str, how: Mapping[str, Any]) -> N
         (hit.episode, f"{hit.score:.3f}", shortened(hit.text), hit.passage.session, output.when(hit.passage.at))
         for hit in hits
     )
-    document = {"query": query, "count": len(hits), "episodes": [hit.as_dict() for hit in hits]}
+    document = {"query": query, "count": len(hits), "episodes": hits}
     columns = (ID, Field("score", "green", "right"), TEXT, Field("session", "dim"), WHEN)
     session.print_table(document, columns, rows, "No matching episodes.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 import click
 
@@ -41,40 +42,35 @@ def history(session: CliContext, memory_id: int | None, changeset_id: int | None
     with session.memories() as memories:
         if memory_id is not None:
             changes = memories.history(memory_id)
-            if session.as_json:
-                output.document({"id": memory_id, "changes": [change.as_dict() for change in changes]})
-            else:
+            if not session.print_json({"id": memory_id, "changes": changes}):
                 _print_changes(changes, ID, TEXT)
         elif changeset_id is not None:
             changeset = memories.changeset(changeset_id)
-            output.document(changeset.as_dict()) if session.as_json else _print_changeset(changeset)
+            if not session.print_json(changeset):
+                _print_changeset(changeset)
         else:
             newest = memories.changes(limit=limit)
-            _print_changesets(
-                session, newest if session.as_json else [memories.changeset(entry.id) for entry in newest]
-            )
+            rows = (_format_changeset(memories.changeset(entry.id)) for entry in newest)
+            columns = (Field("by"), Field("why", wraps=True), Field("what", wraps=True), Field("", "yellow"))
+            session.print_table({"changesets": newest}, (_CHANGESET, WHEN, *columns), rows, "There are no changes yet.")
 
 
-def _print_changesets(session: CliContext, changesets: Sequence[Changeset]) -> None:
-    columns = (_CHANGESET, WHEN, Field("by"), Field("why", wraps=True), Field("what", wraps=True), Field("", "yellow"))
-    rows = (
-        (entry.id, output.when(entry.at), entry.by, entry.why, _summarize(entry), _describe_undo(entry))
-        for entry in changesets
-    )
-    document = {"changesets": [changeset.as_dict() for changeset in changesets]}
-    session.print_table(document, columns, rows, "There are no changes yet.")
-
-
-def _summarize(changeset: Changeset) -> str:
-    """Summarise a changeset: the first memory or row that it changed, and the number of others."""
+def _format_changeset(changeset: Changeset) -> tuple[Any, ...]:
+    """Return a row with the first memory or row that the changeset changed, and the number of others."""
     texts: dict[int | str, str] = {}
     changes: list[Change | KnowledgeChange] = [*changeset.changes, *changeset.knowledge]
     for change in changes:
         key = change.memory_id if isinstance(change, Change) else change.ref
         texts.setdefault(key, f"{_name(change)}: {_get_text(change, '(erased)')}")
-    first_text, others = next(iter(texts.values()), ""), len(texts) - 1
-    short = first_text if len(first_text) <= _SUMMARY else first_text[: _SUMMARY - 1] + "…"
-    return f"{short} and {others} more" if others > 0 else short
+    summary, others = next(iter(texts.values()), ""), len(texts) - 1
+    if len(summary) > _SUMMARY:
+        summary = summary[: _SUMMARY - 1] + "…"
+    if others > 0:
+        summary += f" and {others} more"
+    undo = f"undoes {changeset.undoes}" if changeset.undoes else ""
+    if changeset.undone_by:
+        undo = f"undone by {changeset.undone_by}"
+    return changeset.id, output.when(changeset.at), changeset.by, changeset.why, summary, undo
 
 
 def _print_changes(changes: Sequence[Change | KnowledgeChange], *columns: Field) -> None:
@@ -120,12 +116,6 @@ def _describe(change: Change | KnowledgeChange) -> str:
     return f"{text} ({changed_fields})" if changed_fields else text
 
 
-def _describe_undo(changeset: Changeset) -> str:
-    if changeset.undone_by:
-        return f"undone by {changeset.undone_by}"
-    return f"undoes {changeset.undoes}" if changeset.undoes else ""
-
-
 @command(
     "undo",
     "cofio undo                       # the newest changeset, after confirmation",
@@ -148,12 +138,10 @@ def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str) -> 
                 parts = sum(change.part_of == target.id for change in memories.changes(limit=_SERIES))
                 _preview_undo(target, parts)
             if not session.is_confirmed(f"Undo changeset {target.id}?", yes=yes):
-                if session.as_json:
-                    output.document(None)
+                session.print_json(None)
                 return
         result = memories.undo(target.id, by=BY, why=why)
-    if session.as_json:
-        output.document(result.as_dict())
+    if session.print_json(result):
         return
     _print_changeset(result)
     output.say(f"Changeset {target.id} is undone; `cofio undo {result.id}` redoes it.")

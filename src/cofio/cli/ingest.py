@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +78,14 @@ def ingest_file(
 
 
 def _ingest_turns(session: CliContext, file: Path, about: dict[str, Any], *, dry_run: bool) -> list[dict[str, Any]]:
-    with _open_readable(file) as path:
-        turns = list(transcripts.read_transcript(path, speaker="assistant" if about["context"] == ANALYSIS else "user"))
+    speaker = "assistant" if about["context"] == ANALYSIS else "user"
+    if str(file) == "-":
+        with tempfile.NamedTemporaryFile("wb", suffix=".txt") as temporary:
+            temporary.write(sys.stdin.buffer.read())
+            temporary.flush()
+            turns = list(transcripts.read_transcript(Path(temporary.name), speaker=speaker))
+    else:
+        turns = list(transcripts.read_transcript(file, speaker=speaker))
     if not turns:
         raise InvalidInput(f"{file} contains no messages.", "Give a transcript, messages as JSON, or a text.")
     results = []
@@ -107,18 +112,6 @@ def _observe(session: CliContext, file: Path, about: dict[str, Any], *, dry_run:
         return _report_capture(memories.observe(intent, response, wait=True, by=BY, turn=turn, **about), turn)
 
 
-@contextmanager
-def _open_readable(file: Path) -> Iterator[Path]:
-    """Yield the file, or a temporary file with the standard input."""
-    if str(file) != "-":
-        yield file
-        return
-    with tempfile.NamedTemporaryFile("wb", suffix=".txt") as temporary:
-        temporary.write(sys.stdin.buffer.read())
-        temporary.flush()
-        yield Path(temporary.name)
-
-
 def _learn(memories: Memories, turn: TranscriptTurn, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
     """Return the result of learning a turn, or its preview."""
     origin = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
@@ -139,7 +132,10 @@ def _print_results(session: CliContext, results: Sequence[dict[str, Any]], *, dr
     if session.as_json:
         output.document({"turns": list(results), "actions": actions, "dry_run": dry_run})
         return
-    rows = ((action["action"], _find_id(action), action["text"], action.get("reason", "")) for action in actions)
+    rows = []
+    for action in actions:
+        ids = (action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name))
+        rows.append((action["action"], next(ids, ""), action["text"], action.get("reason", "")))
     output.table((_ACTION, ID, TEXT, Field("why", "dim", wraps=True)), rows)
     knowledge = (
         (row["action"], row["ref"], row["says"]) for result in new_results for row in result.get("knowledge", ())
@@ -156,10 +152,6 @@ def _print_results(session: CliContext, results: Sequence[dict[str, Any]], *, dr
         output.say(f"{number} not processed yet: {pending[0]['reason']} See `cofio inbox`.")
 
 
-def _find_id(action: dict[str, Any]) -> int | str:
-    return next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), "")
-
-
 @command(
     "inbox", "cofio inbox", "cofio inbox --state parked       # parked captures, with reasons", "cofio inbox --retry 12"
 )
@@ -172,29 +164,23 @@ def inbox(session: CliContext, state: str | None, limit: int, retry_id: int | No
     A capture is one conversation turn that was sent to cofio. A parked one failed repeatedly; --retry processes it
     again.
     """
+    from cofio.client import Client
+
     with session.memories() as memories:
         if retry_id is not None:
-            _print_items(session, [_retry(memories, retry_id)])
+            item = memories.retry(retry_id)
+            if not isinstance(memories, Client):  # a service has a worker for it
+                memories.services.captures.process(item, by=BY)
+                item = memories.item(retry_id)
+            _print_items(session, [item])
         elif state is not None:
             _print_items(session, memories.items(state, limit=limit))  # type: ignore[arg-type]
         else:
             _print_status(session, memories.inbox_status())
 
 
-def _retry(memories: Memories, item_id: int) -> Item:
-    """Retry an item: through the service's worker, or directly without a service."""
-    from cofio.client import Client
-
-    item = memories.retry(item_id)
-    if isinstance(memories, Client):
-        return item
-    memories.services.captures.process(item, by=BY)
-    return memories.item(item_id)
-
-
 def _print_status(session: CliContext, summary: InboxStatus) -> None:
-    if session.as_json:
-        output.document(summary.as_dict())
+    if session.print_json(summary):
         return
     names = ("captured", "stored", "merged", "rejected", "pending", "parked")
     output.facts_about([(name, str(getattr(summary, name))) for name in names])
@@ -211,17 +197,11 @@ def _print_status(session: CliContext, summary: InboxStatus) -> None:
 def _print_items(session: CliContext, items: Sequence[Item]) -> None:
     columns = (ID, WHEN, Field("state", "green"), Field("tries", "", "right"), Field("said", wraps=True),
                Field("reason", "dim", wraps=True))  # fmt: skip
-    rows = (
-        (item.id, output.when(item.received_at), item.state, item.attempts, _shorten_item(item), item.reason)
-        for item in items
-    )
-    document = {"items": [item.as_dict() for item in items]}
-    session.print_table(document, columns, rows, "There are no captures in this state.")
-
-
-def _shorten_item(item: Item) -> str:
-    """Return the beginning of the captured text."""
-    if item.exchange is None:
-        return "(forgotten)"
-    text = " / ".join(message.text for message in item.exchange.messages)
-    return text if len(text) <= 120 else text[:119] + "…"
+    rows = []
+    for item in items:
+        text = "(forgotten)"
+        if item.exchange:
+            text = " / ".join(message.text for message in item.exchange.messages)
+        text = text if len(text) <= 120 else text[:119] + "…"
+        rows.append((item.id, output.when(item.received_at), item.state, item.attempts, text, item.reason))
+    session.print_table({"items": items}, columns, rows, "There are no captures in this state.")

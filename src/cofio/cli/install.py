@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -75,8 +74,7 @@ def install(session: CliContext, clients: tuple[str, ...], codex: bool, **option
             raise
         hint = "Add --yes to accept the defaults, and --provider NAME to use a language model."
         raise InvalidInput("The setup asks questions, but standard input is not a terminal.", hint) from None
-    if session.as_json:
-        output.document(result)
+    session.print_json(result)
 
 
 @command("uninstall", "cofio uninstall", "cofio uninstall codex")
@@ -103,19 +101,11 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
                 {"path": str(result.path), "state": result.state, "detail": result.detail} for result in results
             ]
             _report_removed(StepOutput(silent=session.as_json), results)
-    provider = _clear_agent(session, names, problems)
+    agent = _clear_agent(session, names, problems)
     plugins = {name: plugin for name in names if (plugin := client.plugin_name(name, settings))}
-    if session.as_json:
-        about = {"problems": [str(problem) for problem in problems], "home": str(settings.home)}
-        output.document({"clients": files_by_client, "plugins": plugins, "provider": provider, **about})
-    else:
-        if provider:
-            output.say(f"{mark(True)} {provider} is no longer called: the setting extract_provider is cleared.")
-        if variable := _find_agent_variable(session):
-            output.say(
-                f"{variable} still names {settings.extract_provider}: unset the variable, then run `cofio down`."
-            )
-        _report_rest(settings, bool(files_by_client or provider), plugins)
+    about = {"problems": [str(problem) for problem in problems], "home": str(settings.home)}
+    if not session.print_json({"clients": files_by_client, "plugins": plugins, "provider": agent, **about}):
+        _report_rest(settings, agent, bool(files_by_client), plugins)
     if problems:
         raise problems[0]
 
@@ -138,14 +128,6 @@ def _clear_agent(session: CliContext, clients: Sequence[str], problems: list[Cof
     return name
 
 
-def _find_agent_variable(session: CliContext) -> str:
-    """Return the variable that names a client as the provider, which overrides config.toml."""
-    from cofio.install import provider
-
-    variable = session.settings.origins["extract_provider"]
-    return variable if session.settings.extract_provider in provider.AGENTS and variable.isupper() else ""
-
-
 def _report_removed(out: StepOutput, results: Sequence[FileResult]) -> None:
     """Print one line per file, and one per folder for our own removed files."""
     words = {"taken out": "cofio's entries removed from", "kept": "kept:", "gone": "gone already:"}
@@ -162,7 +144,15 @@ def _report_removed(out: StepOutput, results: Sequence[FileResult]) -> None:
 _REMOVES = {"claude-code": "claude plugin uninstall {}", "codex": "codex plugin remove {}"}
 
 
-def _report_rest(settings: Settings, any_removed: bool, plugins: Mapping[str, str]) -> None:
+def _report_rest(settings: Settings, agent: str, any_files: bool, plugins: Mapping[str, str]) -> None:
+    from cofio.install import provider
+
+    any_removed = bool(agent or any_files)
+    if agent:
+        output.say(f"{mark(True)} {agent} is no longer called: the setting extract_provider is cleared.")
+    variable = settings.origins["extract_provider"]  # a variable overrides config.toml
+    if settings.extract_provider in provider.AGENTS and variable.isupper():
+        output.say(f"{variable} still names {settings.extract_provider}: unset the variable, then run `cofio down`.")
     for client, plugin in plugins.items():
         output.say(f"The plugin {plugin} is still enabled. Remove it with: `{_REMOVES[client].format(plugin)}`.")
     if not any_removed and not plugins:
@@ -193,10 +183,8 @@ def doctor(session: CliContext, hooks: str) -> None:
         checks.append(Check("config", "wrong", error.message, error.hint))
         _report_check(out, checks[-1])
     wrong = [check for check in checks if check.state == "wrong"]
-    if session.as_json:
-        output.document({"healthy": not wrong, "checks": [asdict(check) for check in checks]})
-    else:
-        output.say(f"{output.count(len(wrong), 'problem')} found." if wrong else "No problems found.")
+    summary = f"{output.count(len(wrong), 'problem')} found." if wrong else "No problems found."
+    session.print_sentence({"healthy": not wrong, "checks": checks}, summary)
     if wrong:
         sys.exit(1)
 

@@ -25,8 +25,6 @@ from cofio.server import daemon
 from cofio.server.backfill import find
 from cofio.settings import Settings
 
-_TITLE = "cofio: automatic memory layer setup"
-
 
 @dataclass
 class InstallWizard:
@@ -53,7 +51,8 @@ class InstallWizard:
 
     def run(self, chosen: tuple[str, ...]) -> dict[str, Any]:
         """Run the steps; return the results for JSON output."""
-        self.out.line(f"{_TITLE}\n{'=' * len(_TITLE)}\n")
+        title = "cofio: automatic memory layer setup"
+        self.out.line(f"{title}\n{'=' * len(title)}\n")
         clients = self._choose_clients(chosen)
         state = self._check_service()
         choice = self._choose_provider()
@@ -71,14 +70,11 @@ class InstallWizard:
             return chosen
         clients = paths.installed_clients(self.settings)
         if not clients:
-            raise InvalidInput(
-                "No supported client was found on this machine.",
-                f"Name a client to set up: {', '.join(paths.CLIENTS)}.",
-            )
+            hint = f"Name a client to set up: {', '.join(paths.CLIENTS)}."
+            raise InvalidInput("No supported client was found on this machine.", hint)
         if not self.yes:
-            accepted = [client for client in clients if click.confirm(f"Set up {paths.CALLED[client]}?", default=True)]
+            clients = [client for client in clients if click.confirm(f"Set up {paths.CALLED[client]}?", default=True)]
             self.out.line()
-            clients = accepted
         if not clients:
             hint = "Run `cofio install` again and choose at least one. Nothing was written."
             raise InvalidInput("No client was chosen.", hint)
@@ -109,21 +105,16 @@ class InstallWizard:
             raise Misconfigured(f"The service does not accept the API key: the key is {state['key']}.", hint)
         if self.settings.url:
             self.out.end(False)
-            raise Unavailable(
-                f"No service answers at {self.settings.url}.",
-                "Start the service there, or omit --url and unset COFIO_URL.",
-            )
+            hint = "Start the service there, or omit --url and unset COFIO_URL."
+            raise Unavailable(f"No service answers at {self.settings.url}.", hint)
         if state["running"]:
-            return self._report_hung(state)
+            says = f"The service (pid {state['pid']}) runs and does not answer."
+            self.out.end(False, says)
+            if not self.no_start and not self.dry_run:
+                raise Unavailable(says, "Nothing was written. Run `cofio down --force`, then `cofio install` again.")
+            return None
         later = "it would be started" if self.dry_run and not self.no_start else "a session or `cofio up` starts it"
         return self.out.line(f"it is not running; {later}.")
-
-    def _report_hung(self, state: dict[str, Any]) -> None:
-        """Stop the setup if the service hangs, unless --no-start or --dry-run is given."""
-        says = f"The service (pid {state['pid']}) runs and does not answer."
-        self.out.end(False, says)
-        if not self.no_start and not self.dry_run:
-            raise Unavailable(says, "Nothing was written. Run `cofio down --force`, then `cofio install` again.")
 
     # ── 2: the provider ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -132,27 +123,20 @@ class InstallWizard:
         self.out.line("\n[2/4] Extraction provider (for automatic learning):")
         while True:
             choice = self._ask_choice()
-            problem = self._test(choice) if choice and choice.provider else ""
+            if not (choice and choice.provider):
+                self.results["provider"] = None
+                return choice
+            self.out.begin(f"  Testing {provider.CALLED[choice.provider]}")
+            problem = provider.test_choice(self.settings, choice)
+            self.out.end(not problem, problem or f"({choice.uses})")
             if not problem:
-                break
-            if not self._can_ask_again(choice):
-                hint = f"{self._describe_progress()} Correct it, or choose another provider, and install again."
+                self.results["provider"] = {"provider": choice.provider, "model": choice.uses}
+                return choice
+            if self.yes or self.provider_key or (self.provider and not choice.key_name):  # no answer can be changed
+                is_started = self.results["service"]["started"]
+                service = " The service was started; `cofio down` stops it." if is_started else ""
+                hint = f"Nothing was written.{service} Correct it, or choose another provider, and install again."
                 raise Unavailable(f"The provider does not work: {problem}", hint)
-        summary = {"provider": choice.provider, "model": choice.uses} if choice and choice.provider else None
-        self.results["provider"] = summary
-        return choice
-
-    def _describe_progress(self) -> str:
-        """Describe what was done before the setup is aborted."""
-        if self.results["service"]["started"]:
-            return "Nothing was written. The service was started; `cofio down` stops it."
-        return "Nothing was written."
-
-    def _can_ask_again(self, choice: Choice | None) -> bool:
-        """Return whether the user can change the answer: the provider or its key."""
-        if self.yes or self.provider_key:
-            return False
-        return not self.provider or bool(choice and choice.key_name)
 
     def _ask_choice(self) -> Choice | None:
         name = self.provider or self._ask_provider()
@@ -189,12 +173,6 @@ class InstallWizard:
         label = f"  {provider.CALLED[choice.provider]} API key{beside}"
         return str(click.prompt(label, default=choice.key, hide_input=True, show_default=False)).strip()
 
-    def _test(self, choice: Choice) -> str:
-        self.out.begin(f"  Testing {provider.CALLED[choice.provider]}")
-        problem = provider.test_choice(self.settings, choice)
-        self.out.end(not problem, problem or f"({choice.uses})")
-        return problem
-
     # ── 3: the hooks ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _make_plans(self, clients: Sequence[str], choice: Choice | None) -> list[InstallPlan]:
@@ -202,17 +180,15 @@ class InstallWizard:
         options = client.InstallOptions(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
         plans = [client.plan_install(name, self.settings, options) for name in clients]
         if self.shell_rc:
-            plans.append(shell_profile.plan(self._list_variables(choice)))
+            settings = self.settings
+            variables = {"COFIO_HOME": "" if settings.origins["home"] == "default" else str(settings.home)}
+            variables |= {"COFIO_URL": settings.url, "COFIO_API_KEY": settings.api_key}
+            variables = {name: value for name, value in variables.items() if value}
+            plans.append(shell_profile.plan(variables | (choice.variables() if choice else {})))
         for install_plan in plans:
             # report unmergeable files before anything is done
             plan.prepare(install_plan, Manifest.load(self.settings.home))
         return plans
-
-    def _list_variables(self, choice: Choice | None) -> dict[str, str]:
-        settings = self.settings
-        variables = {"COFIO_HOME": "" if settings.origins["home"] == "default" else str(settings.home)}
-        variables |= {"COFIO_URL": settings.url, "COFIO_API_KEY": settings.api_key}
-        return {name: value for name, value in variables.items() if value} | (choice.variables() if choice else {})
 
     def _show(self, plans: Sequence[InstallPlan], choice: Choice | None) -> dict[str, Any]:
         self.out.line("\n[3/4] These files would be written:")
@@ -242,28 +218,33 @@ class InstallWizard:
 
     def _list_home_files(self, choice: Choice | None, writes_clients: bool) -> list[Path]:
         """Return the files in the home folder that would be written, except those that a starting service writes."""
-        home = self.settings.home
-        has_new_choice = bool(choice and not provider.is_written(self.settings, choice))
+        settings, home = self.settings, self.settings.home
+        has_new_choice = bool(choice and not provider.is_written(settings, choice))
+        endpoint = (files.read(home / endpoint_file.NAME) or b"").decode(errors="replace").splitlines()[:2]
         needs = {
-            launcher.NAME: checks.launcher(self.settings).state != "ok",
+            launcher.NAME: checks.launcher(settings).state != "ok",
             "config.toml": has_new_choice or bool(self._find_unsaved_address()),
-            endpoint_file.NAME: bool(self.settings.url) and not self._has_endpoint_file(),
+            endpoint_file.NAME: bool(settings.url) and endpoint != [settings.service_url, settings.api_key],
             NAME: writes_clients,
         }
         return [home / name for name, is_needed in needs.items() if is_needed]
 
-    def _has_endpoint_file(self) -> bool:
-        """Return whether hooks already have the address of the remote service."""
-        lines = (files.read(self.settings.home / endpoint_file.NAME) or b"").decode(errors="replace").splitlines()
-        return lines[:2] == [self.settings.service_url, self.settings.api_key]
-
     def _write(self, plans: Sequence[InstallPlan], choice: Choice | None, state: dict[str, Any]) -> None:
+        settings = self.settings
         self.out.line()
-        if launcher.write(self.settings.home) is None:
-            raise Misconfigured(f"{self.settings.home} cannot be written.", "Check its permissions, or set COFIO_HOME.")
-        self._configure_remote()
-        is_changed = self._save_choice(choice)
-        record = Manifest.load(self.settings.home)
+        if launcher.write(settings.home) is None:
+            raise Misconfigured(f"{settings.home} cannot be written.", "Check its permissions, or set COFIO_HOME.")
+        if settings.url:  # of a remote service
+            deadlines = (settings.hook_recall_timeout_ms, settings.hook_capture_timeout_ms)
+            endpoint_file.write_endpoint(settings.home, settings.service_url, settings.api_key, deadlines, "")
+        for name, value in self._find_unsaved_address().items():
+            provider.keep(settings, name, value)
+            self.results["address"] = str(settings.home / "config.toml")
+        is_changed = choice is not None and not provider.is_written(settings, choice)
+        if choice is not None and is_changed:
+            self.results["config"] = str(provider.write(settings, choice))
+
+        record = Manifest.load(settings.home)
         for install_plan in plans:
             results = plan.carry_out(install_plan, record, client.TAKES)
             self._add_client(install_plan, [(result.path, result.state) for result in results])
@@ -271,28 +252,11 @@ class InstallWizard:
         if is_changed:
             self._restart(state)
 
-    def _configure_remote(self) -> None:
-        """Configure hooks and other commands of this home for a remote service."""
-        settings = self.settings
-        if settings.url:
-            deadlines = (settings.hook_recall_timeout_ms, settings.hook_capture_timeout_ms)
-            endpoint_file.write_endpoint(settings.home, settings.service_url, settings.api_key, deadlines, "")
-        for name, value in self._find_unsaved_address().items():
-            provider.keep(settings, name, value)
-            self.results["address"] = str(settings.home / "config.toml")
-
     def _find_unsaved_address(self) -> dict[str, str]:
         """Return URL and key of a remote service that config.toml does not contain yet: not only hooks use them."""
         settings, file_settings = self.settings, provider.in_file(self.settings)
         address = {"url": settings.url, "api_key": settings.api_key} if settings.url else {}
         return {name: value for name, value in address.items() if value and value != getattr(file_settings, name)}
-
-    def _save_choice(self, choice: Choice | None) -> bool:
-        if choice is None or provider.is_written(self.settings, choice):
-            return False
-        path = provider.write(self.settings, choice)
-        self.results["config"] = str(path)
-        return True
 
     def _report_files(self, install_plan: InstallPlan, results: Sequence[FileResult]) -> None:
         label = paths.CALLED.get(install_plan.client, "Your shell")

@@ -30,13 +30,10 @@ from cofio.models.domain_knowledge import (
     PERIODS,
     RELATIONS,
     TABLES,
-    ActivePattern,
     Claim,
-    CorrelationStep,
     Feedback,
     Knowledge,
     KnowledgeChange,
-    KnowledgeReading,
     Pattern,
     Seasonal,
     Threshold,
@@ -174,8 +171,7 @@ def _put(session: CliContext, table: str, **options: Any) -> None:
     fields = {name: value for name, value in options.items() if value is not None}
     with session.memories(new=True) as memories:
         change = memories.knowledge.put(table, by=BY, **fields)
-    if session.as_json:
-        output.document(change.as_dict())
+    if session.print_json(change):
         return
     _print_rows([change.after] if change.after else [], _DONE.get(change.action, change.action))
     if change.action == "noop":
@@ -208,28 +204,22 @@ def list_(session: CliContext, table: str | None, limit: int, after: str | None,
     if table == "correlations" and "source" in filters:
         hint = f"Use `cofio knowledge related {filters['source']}`."
         raise click.UsageError(f"Correlations have two sources and cannot be filtered by --source. {hint}")
-    if table is None:
-        _print_counts(session, filters)
-        return
+    if table is None and filters:
+        raise click.UsageError(f"Filters need a TABLE: one of {', '.join(TABLES)}.")
     with session.memories() as memories:
+        if table is None:
+            counts = memories.knowledge.counts()
+            session.print_table(counts, (Field("table"), Field("rows", "cyan", "right")), counts.items())
+            return
         rows = memories.knowledge.list(table, limit=limit, after=after, **filters)
     next_id = rows[-1].id if len(rows) == limit else None
-    if session.as_json:
-        output.document({"rows": [row.shown() for row in rows], "next": next_id})
+    if session.print_json({"rows": [row.shown() for row in rows], "next": next_id}):
         return
     _print_rows(rows)
     if not rows:
         output.say("There are no matching rows.")
     elif next_id:
         output.say(f"There may be more: continue with --after {next_id}.")
-
-
-def _print_counts(session: CliContext, filters: dict[str, Any]) -> None:
-    if filters:
-        raise click.UsageError(f"Filters need a TABLE: one of {', '.join(TABLES)}.")
-    with session.memories() as memories:
-        counts = memories.knowledge.counts()
-    session.print_table(counts, (Field("table"), Field("rows", "cyan", "right")), counts.items())
 
 
 def _print_rows(rows: Sequence[Knowledge], action: str = "") -> None:
@@ -266,8 +256,7 @@ def show(session: CliContext, ref: Ref) -> None:
     """Show all fields of one row."""
     with session.memories() as memories:
         row = memories.knowledge.get(*ref)
-    if session.as_json:
-        output.document({"table": row.TABLE, **row.shown()})
+    if session.print_json({"table": row.TABLE, **row.shown()}):
         return
     fields = {"says": row.says, **row.as_dict()}
     if "value" in fields:
@@ -281,16 +270,14 @@ def history(session: CliContext, ref: Ref) -> None:
     """Show every change of a row, oldest first."""
     with session.memories() as memories:
         changes = memories.knowledge.history(*ref)
+    rows = []
+    for change in changes:
+        row = change.after or change.before
+        confidence = f"{row.confidence:.2f}" if isinstance(row, Claim) else ""
+        about = (confidence, row.says if row else "(erased)")
+        rows.append((change.changeset, output.when(change.at), change.action, change.by, *about))
     columns = (Field("changeset", "cyan", "right"), WHEN, Field("action", "green"), Field("by"), _CONFIDENCE, _SAYS)
-    document = {"table": ref.table, "key": ref.key, "changes": [change.as_dict() for change in changes]}
-    session.print_table(document, columns, map(_format_change, changes))
-
-
-def _format_change(change: KnowledgeChange) -> tuple[Any, ...]:
-    row = change.after or change.before
-    confidence = f"{row.confidence:.2f}" if isinstance(row, Claim) else ""
-    says = row.says if row else "(erased)"
-    return change.changeset, output.when(change.at), change.action, change.by, confidence, says
+    session.print_table({"table": ref.table, "key": ref.key, "changes": changes}, columns, rows)
 
 
 @command(
@@ -311,13 +298,9 @@ def check(session: CliContext, source: str, metric: str, value: tuple[float, str
         crossings = memories.knowledge.evaluate(source, metric, value[0], unit=chosen_unit)
         reason = "" if crossings or session.as_json else _explain_no_match(memories, source, metric, chosen_unit)
     columns = (_REF, Field("threshold", wraps=True), Field("crossed by", "yellow", "right"), _CONFIDENCE)
-    rows = (
-        (row.ref, row.says, plain_number(crossing.by), f"{row.confidence:.2f}")
-        for crossing in crossings
-        for row in (crossing.threshold,)
-    )
+    rows = ((row.ref, row.says, plain_number(by), f"{row.confidence:.2f}") for row, _, by in crossings)
     empty = f"{source}/{metric} {plain_number(value[0])}{chosen_unit} crosses no threshold.{reason}"
-    session.print_table({"firing": [crossing.as_dict() for crossing in crossings]}, columns, rows, empty)
+    session.print_table({"firing": crossings}, columns, rows, empty)
 
 
 def _explain_no_match(memories: Memories, source: str, metric: str, unit: str) -> str:
@@ -342,16 +325,15 @@ def active(session: CliContext, at: str | None, source: str) -> None:
     """List the active seasonal patterns."""
     with session.memories() as memories:
         seasons = memories.knowledge.active(at or "", source=source)
+    rows = []
+    for season in seasons:
+        row, times = season.seasonal, [season.since, season.until]
+        if output.on_terminal():
+            times = [datetime.fromisoformat(time).astimezone().strftime("%a %Y-%m-%d %H:%M") for time in times]
+        rows.append((row.ref, row.says, row.source, *times, f"{row.confidence:.2f}"))
     columns = (_REF, _SAYS, _SOURCE, Field("since", "dim"), Field("until", "dim"), _CONFIDENCE)
     empty = "No seasonal pattern is active at that time." if at else "No seasonal pattern is active now."
-    document = {"active": [season.as_dict() for season in seasons]}
-    session.print_table(document, columns, map(_format_active, seasons), empty)
-
-
-def _format_active(season: ActivePattern) -> tuple[str, ...]:
-    row, times = season.seasonal, (season.since, season.until)
-    local_times = (datetime.fromisoformat(time).astimezone().strftime("%a %Y-%m-%d %H:%M") for time in times)
-    return row.ref, row.says, row.source, *(local_times if output.on_terminal() else times), f"{row.confidence:.2f}"
+    session.print_table({"active": seasons}, columns, rows, empty)
 
 
 @command("related", "cofio knowledge related BTC", "cofio knowledge related BTC --depth 2 --json", group=knowledge)
@@ -370,20 +352,14 @@ def related(session: CliContext, source: str, depth: int) -> None:
     """
     with session.memories() as memories:
         steps = memories.knowledge.related(source, depth=depth)
+    rows = []
+    for step in steps:
+        row, leads = step.correlation, "leads" if step.forward else "follows"
+        link = leads if row.relation == "leads" else "goes with"
+        path = f"{step.here} {link} {step.there}{' (inverse)' if row.inverse else ''}"
+        rows.append((step.depth, path, f"{step.confidence:.2f}", row.rule, row.ref))
     columns = (Field("steps", "cyan", "right"), Field("how", wraps=True), _CONFIDENCE, Field("rule", wraps=True), _REF)
-    rows = (
-        (step.depth, _format_step(step), f"{step.confidence:.2f}", step.correlation.rule, step.correlation.ref)
-        for step in steps
-    )
-    document = {"related": [step.as_dict() for step in steps]}
-    session.print_table(document, columns, rows, f"There are no correlations with {source}.")
-
-
-def _format_step(step: CorrelationStep) -> str:
-    """Describe a step: its two sources and the direction."""
-    leads = "leads" if step.forward else "follows"
-    link = leads if step.correlation.relation == "leads" else "goes with"
-    return f"{step.here} {link} {step.there}{' (inverse)' if step.correlation.inverse else ''}"
+    session.print_table({"related": steps}, columns, rows, f"There are no correlations with {source}.")
 
 
 @command(
@@ -402,20 +378,15 @@ def read(session: CliContext, text: str) -> None:
     content = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
     with session.memories(new=True) as memories:
         readings = memories.knowledge.read(content)
+    rows = []
+    for reading in readings:
+        if reading.denied:  # only some fields are known
+            action, says = "drop", " ".join(str(field) for field in reading.fields.values())
+        else:
+            action, says = "keep", make_row(reading.table, reading.fields).says
+        rows.append((action, reading.table, says, f"{reading.confidence:.2f}"))
     columns = (Field("", "green"), Field("table", "cyan"), _SAYS, _CONFIDENCE)
-    rows = (
-        ("drop" if row.denied else "keep", row.table, _describe_reading(row), f"{row.confidence:.2f}")
-        for row in readings
-    )
-    document = {"readings": [reading.as_dict() for reading in readings]}
-    session.print_table(document, columns, rows, "No rows would be extracted.")
-
-
-def _describe_reading(reading: KnowledgeReading) -> str:
-    """Return the summary of a row to keep, or the known fields of a row to drop."""
-    if reading.denied:
-        return " ".join(str(field) for field in reading.fields.values())
-    return make_row(reading.table, reading.fields).says
+    session.print_table({"readings": readings}, columns, rows, "No rows would be extracted.")
 
 
 @command(
@@ -440,11 +411,9 @@ def feedback(session: CliContext, anomaly: str, about: tuple[Ref, ...], later: b
     note, which changes nothing. A later verdict on the same anomaly replaces this one.
     """
     fields = {name: value for name, value in options.items() if value is not None}
-    verdict = fields.pop("verdict")
+    refs = ["/".join(ref) for ref in about]
     with session.memories(new=True) as memories:
-        changeset = memories.knowledge.feedback(
-            anomaly, verdict, about=["/".join(ref) for ref in about], process=not later, by=BY, **fields
-        )
+        changeset = memories.knowledge.feedback(anomaly, about=refs, process=not later, by=BY, **fields)
     _print_feedback(session, changeset, is_pending=later)
 
 
@@ -454,16 +423,15 @@ def process(session: CliContext, why: str) -> None:
     """Apply the verdicts that were stored with --later. Each is applied once."""
     with session.memories() as memories:
         changeset = memories.knowledge.process_feedback(by=BY, why=why)
-    if changeset is None and not session.as_json:
-        output.say("There are no pending verdicts.")
-        return
-    _print_feedback(session, changeset)
+    if changeset is None:
+        session.print_sentence(None, "There are no pending verdicts.")
+    else:
+        _print_feedback(session, changeset)
 
 
-def _print_feedback(session: CliContext, changeset: Changeset | None, *, is_pending: bool = False) -> None:
+def _print_feedback(session: CliContext, changeset: Changeset, *, is_pending: bool = False) -> None:
     """Print the changes of confidence."""
-    if session.as_json or changeset is None:
-        output.document(changeset.as_dict() if changeset else None)
+    if session.print_json(changeset):
         return
     rows = [
         (change.ref, f"{before.confidence:.2f}", f"{after.confidence:.2f}", after.says)
@@ -521,16 +489,12 @@ def _find_statement(memories: Memories, ref: Ref) -> str:
 
 
 def _print_removed(session: CliContext, results: Sequence[tuple[KnowledgeChange, Ref, str]]) -> None:
-    document = {
-        "results": [
-            {"ref": "/".join(ref), "action": change.action, "changeset": change.changeset} for change, ref, _ in results
-        ]
-    }
-    rows = (
-        ("/".join(ref), _DONE.get(change.action, change.action), says, change.changeset)
-        for change, ref, says in results
-    )
-    session.print_table(document, (_REF, Field("", "green"), _SAYS, Field("changeset", "cyan", "right")), rows)
+    document, rows = [], []
+    for change, ref, says in results:
+        document.append({"ref": "/".join(ref), "action": change.action, "changeset": change.changeset})
+        rows.append(("/".join(ref), _DONE.get(change.action, change.action), says, change.changeset))
+    columns = (_REF, Field("", "green"), _SAYS, Field("changeset", "cyan", "right"))
+    session.print_table({"results": document}, columns, rows)
 
 
 for numeric in (threshold, check):

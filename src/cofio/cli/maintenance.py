@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from cofio.cli.output import ID, SOURCE, TEXT, Field
 from cofio.cli.shared_options import BY, CliContext, Memories, command, ended_in_order, limit_option, why_option, within
 from cofio.errors import NotFound
 from cofio.models.llm_calls import LLMCall, LLMTotal
-from cofio.models.maintenance import CHORES, VIEWS, MaintenancePlan, MaintenanceRun, View
+from cofio.models.maintenance import CHORES, VIEWS, MaintenancePlan, View
 from cofio.models.memory import Delete, Merge
 
 _WHY = Field("why", "dim", wraps=True)
@@ -56,12 +56,17 @@ def prune(session: CliContext, apply: bool, why: str) -> None:
 
 
 def _print_plan(session: CliContext, memories: Memories, plan: MaintenancePlan, outcome: str, empty: str) -> None:
-    if session.as_json:
-        output.document(plan.as_dict())
+    if session.print_json(plan):
         return
     decisions = [decision for decision in plan.decisions if isinstance(decision, Merge | Delete)]
     texts = _read_texts(memories, decisions, plan)
-    rows = (row for decision in decisions for row in _format_decision(decision, texts))
+    rows = []
+    for decision in decisions:
+        if isinstance(decision, Merge):
+            replacement = decision.fact.text
+        else:
+            replacement = f"{decision.into}: {texts[decision.into]}" if decision.into else ""
+        rows += [(memory_id, texts[memory_id], replacement, decision.reason) for memory_id in _list_ids(decision)]
     output.table((ID, TEXT, Field("becomes", wraps=True), _WHY), rows)
     if plan.refused:
         output.say(f"{output.count(len(plan.refused), 'proposed change')} refused:")
@@ -79,15 +84,6 @@ def _print_plan(session: CliContext, memories: Memories, plan: MaintenancePlan, 
         output.say(f"{number} {outcome}; `cofio undo {plan.changeset.id}` reverts it.")
     else:
         output.say(f"{number} would be {outcome}; `cofio {plan.chore} --apply` does it.")
-
-
-def _format_decision(decision: Merge | Delete, texts: Mapping[int, str]) -> list[tuple[Any, ...]]:
-    """Return one row per removed memory: its text, and the text that replaces it."""
-    if isinstance(decision, Merge):
-        replacement = decision.fact.text
-    else:
-        replacement = f"{decision.into}: {texts[decision.into]}" if decision.into else ""
-    return [(memory_id, texts[memory_id], replacement, decision.reason) for memory_id in _list_ids(decision)]
 
 
 def _list_ids(decision: Merge | Delete) -> tuple[int, ...]:
@@ -143,7 +139,7 @@ def usage(
         (m.id, m.text, m.retrieval_count, output.when(m.last_retrieved_at), output.when(m.created_at), m.source)
         for m in memories_used
     )
-    document = {"view": view, "memories": [memory.as_dict() for memory in memories_used]}
+    document = {"view": view, "memories": memories_used}
     session.print_table(document, columns, rows, "No memories match this view and these filters.")
 
 
@@ -160,19 +156,17 @@ def _show_llm_call(session: CliContext, call: int) -> None:
 def _show_llm_usage(session: CliContext, limit: int) -> None:
     with session.memories() as memories:
         usage = memories.llm_usage(limit=limit)
-    if session.as_json:
-        output.document(usage.as_dict())
+    if session.print_json(usage):
         return
     counts = [Field(name, align="right") for name in ("calls", "failed", "characters", "tokens in", "tokens out")]
     names = [Field(name) for name in ("period", "provider", "model", "client", "session", "project")]
-    rows = [
-        ("today" if days == 1 else f"{days} days", total.provider, total.model, *origin, *_format_counts(total))
-        for days, models, sessions in usage.periods
-        for total, origin in (
-            *((model, _ALL) for model in models),
-            *((entry, _format_origin(entry)) for entry in sessions),
-        )
-    ]
+    rows = []
+    for days, models, sessions in usage.periods:
+        totals = [(total, ("all", "all", "all")) for total in models]
+        totals += [(total, (total.client or "-", total.session or "-", total.project or "-")) for total in sessions]
+        for total, origin in totals:
+            period = "today" if days == 1 else f"{days} days"
+            rows.append((period, total.provider, total.model, *origin, *_format_counts(total)))
     output.table((*names, *counts), rows)
     columns = [Field(name) for name in ("model", "purpose", "session", "outcome")]
     calls = (
@@ -184,13 +178,6 @@ def _show_llm_usage(session: CliContext, limit: int) -> None:
     output.say(f"Today: {usage.today.calls:,} calls ({limits[0]}), {usage.today.tokens:,} tokens ({limits[1]}).")
     if usage.is_spent:
         output.say(f"The daily limit of the language model is reached; captures wait until {usage.resets_at[:16]} UTC.")
-
-
-_ALL = ("all", "all", "all")
-
-
-def _format_origin(total: LLMTotal) -> tuple[str, str, str]:
-    return total.client or "-", total.session or "-", total.project or "-"
 
 
 def _format_counts(record: LLMTotal | LLMCall) -> tuple[int, ...]:
@@ -207,15 +194,12 @@ def runs(session: CliContext, chore: str | None, limit: int) -> None:
         past_runs = memories.runs(limit=limit, chore=chore or "")
     columns = (ID, Field("chore"), Field("started", "dim"), Field("outcome", "cyan"), Field("changeset", align="right"),
                Field("by", "dim"), Field("details", wraps=True))  # fmt: skip
-    rows = (
-        (run.id, run.chore, output.when(run.started_at), run.outcome, run.changeset or "", run.by, _describe_run(run))
-        for run in past_runs
-    )
+    rows = []
+    for run in past_runs:
+        counts = [f"{run.details[name]:,} {name}" for name in ("decisions", "refused") if run.details.get(name)]
+        parts = (", ".join(counts), run.details.get("error"), run.details.get("note"))
+        details = "; ".join(str(part) for part in parts if part)
+        started_at = output.when(run.started_at)
+        rows.append((run.id, run.chore, started_at, run.outcome, run.changeset or "", run.by, details))
     empty = "No maintenance runs were found; MAINTENANCE_ENABLED=true schedules maintenance."
-    session.print_table({"runs": [run.as_dict() for run in past_runs]}, columns, rows, empty)
-
-
-def _describe_run(run: MaintenanceRun) -> str:
-    details = run.details
-    counts = [f"{details[name]:,} {name}" for name in ("decisions", "refused") if details.get(name)]
-    return "; ".join(str(part) for part in (", ".join(counts), details.get("error"), details.get("note")) if part)
+    session.print_table({"runs": past_runs}, columns, rows, empty)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,8 +44,12 @@ def mcp(session: CliContext, folder: Path | None) -> None:
 
     Uses the service if one runs, else the store itself. Needs the MCP SDK: pip install "cofio[mcp]".
     """
-    _log_to_stderr(session.settings.log_level)
-    _look_for_sdk()
+    # Standard output is the protocol's: log to standard error.
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("cofio").setLevel(session.settings.log_level.strip().upper())
+    for name in ("mcp", "mcp_types"):
+        if find_spec(name) is None:
+            raise _make_usage_error(name)
     if sys.stdin.isatty():
         output.say("This is an MCP server, to be started by an agent. Ctrl-D ends it.")
     at_hand = SessionMemories(session)
@@ -54,22 +58,15 @@ def mcp(session: CliContext, folder: Path | None) -> None:
         _end(at_hand)
 
 
-def _log_to_stderr(level: str) -> None:
-    """Log to standard error, at this level for cofio and WARNING for others. Standard output is the protocol's."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("cofio").setLevel(level.strip().upper())
-
-
-def _look_for_sdk() -> None:
-    """Raise an error if the SDK is missing."""
-    for name in ("mcp", "mcp_types"):
-        if find_spec(name) is None:
-            raise _make_usage_error(name)
-
-
 def _serve(dispatcher: Dispatcher) -> None:
     """Serve the client on standard input and output until it disconnects."""
-    reading, writing = _reserve_stdio()
+    # Reserve standard input and output for the protocol: other output goes to standard error.
+    reading = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
+    writing = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
     try:
         from cofio.server.mcp.sdk_server import serve_streams  # takes a second to import
     except ImportError as error:
@@ -77,17 +74,6 @@ def _serve(dispatcher: Dispatcher) -> None:
             raise
         raise _make_usage_error(error.name) from error
     serve_streams(dispatcher, reading, writing)
-
-
-def _reserve_stdio() -> tuple[TextIO, TextIO]:
-    """Reserve standard input and output for the protocol: other output goes to standard error."""
-    reading = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
-    writing = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return reading, writing
 
 
 def _make_usage_error(name: str | None) -> click.UsageError:
@@ -134,11 +120,22 @@ class SessionMemories:
     @contextmanager
     def __call__(self, *, new: bool) -> Iterator[Memories]:
         """Yield the memories for one call; concurrent calls share them."""
-        connected = self._take(new)
+        with self._changed:
+            url, connected = self._session.service_url, self._connected
+            if connected is None or connected.url != url:
+                self._connected = None
+                if connected and not connected.users:
+                    connected.memories.close()
+                connected = self._connected = _ConnectedMemories(url, self._session.memories(new=new))
+            connected.users += 1
         try:
             yield connected.memories
         finally:
-            self._give_back(connected)
+            with self._changed:
+                connected.users -= 1
+                self._changed.notify_all()
+                if connected is not self._connected and not connected.users:
+                    connected.memories.close()
 
     def close(self, patience: float) -> None:
         """Close the memories when no call uses them; after this many seconds, leave them open."""
@@ -146,35 +143,6 @@ class SessionMemories:
             connected, self._connected = self._connected, None
             if connected and self._changed.wait_for(lambda: not connected.users, patience):
                 connected.memories.close()
-
-    def _take(self, new: bool) -> _ConnectedMemories:
-        with self._changed:
-            url = self._url()
-            if self._connected is None or self._connected.url != url:
-                self._retire()
-                self._connected = _ConnectedMemories(url, self._session.memories(new=new))
-            self._connected.users += 1
-            return self._connected
-
-    def _retire(self) -> None:
-        connected, self._connected = self._connected, None
-        if connected and not connected.users:
-            connected.memories.close()
-
-    def _give_back(self, connected: _ConnectedMemories) -> None:
-        with self._changed:
-            connected.users -= 1
-            self._changed.notify_all()
-            if connected is not self._connected and not connected.users:
-                connected.memories.close()
-
-    def _url(self) -> str:
-        """Return the URL of the service to use now; "" for the store itself."""
-        from cofio.server import daemon
-
-        settings = self._session.settings
-        instance = None if settings.url else daemon.find(settings)
-        return settings.url or (instance.url if instance else "")
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +85,9 @@ def _parse_facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any])
     if jsonl:
         facts = list(_from_lines(sys.stdin.buffer, _from_json, about))
     elif list(texts) == ["-"] or (not texts and not sys.stdin.isatty()):
-        facts = list(_from_lines(sys.stdin.buffer, _from_text, about))
+        facts = list(_from_lines(sys.stdin.buffer, lambda line, about: Fact(text=line, **about), about))
     elif texts:
-        facts = [_from_text(text, about) for text in texts]
+        facts = [Fact(text=text, **about) for text in texts]
     else:
         raise click.UsageError("No text was given. Give a text, or - to read one fact per line from standard input.")
     return lambda: facts
@@ -118,10 +117,6 @@ def _from_lines(
             ) from error
         except InvalidInput as error:
             raise type(error)(f"Line {number}: {error.message}", error.hint) from error
-
-
-def _from_text(text: str, about: dict[str, Any]) -> Fact:
-    return Fact(text=text, **about)
 
 
 def _from_json(line: str, about: dict[str, Any]) -> Fact:
@@ -159,7 +154,17 @@ def _print_added(session: CliContext, changes: Sequence[Change]) -> None:
     counts = Counter(change.action for change in changes)
     if session.as_json:
         changesets = list(dict.fromkeys(change.changeset for change in changes))
-        results = [_format_added(change) for change in changes]
+        results = [
+            {
+                "id": change.memory_id,
+                "action": change.action,
+                "reason": change.reason,
+                "text": change.memory.text,
+                "replaced": change.memory.supersedes if change.action == "update" else None,
+                "near": [{"id": memory.id, "text": memory.text} for memory in change.near],
+            }
+            for change in changes
+        ]
         numbers = {"added": counts["add"], "updated": counts["update"], "duplicates": counts["noop"]}
         output.document({**numbers, "changesets": changesets, "results": results})
         return
@@ -171,24 +176,12 @@ def _print_added(session: CliContext, changes: Sequence[Change]) -> None:
     known = f", {output.count(counts['noop'], 'was', 'were')} known already" if counts["noop"] else ""
     output.say(f"{number} added{replacing}{known}.")
     for change in changes[:_LINES_SHOWN]:
-        _print_similar(change)
-
-
-def _format_added(change: Change) -> dict[str, Any]:
-    replaced_id = change.memory.supersedes if change.action == "update" else None
-    similar = [{"id": memory.id, "text": memory.text} for memory in change.near]
-    fields = {"id": change.memory_id, "action": change.action, "reason": change.reason, "text": change.memory.text}
-    return {**fields, "replaced": replaced_id, "near": similar}
-
-
-def _print_similar(change: Change) -> None:
-    """Print which memory a new one replaced, or similar ones that it may replace."""
-    if change.action == "update":
-        previous = f"{change.memory.supersedes} ({change.memory.previous_text})"
-        output.say(f"Memory {change.memory_id} replaced {previous}. Undo: cofio undo {change.changeset}")
-    for memory in change.near:
-        replaced = f"{memory.id} ({memory.text})"
-        output.say(f"Memory {change.memory_id} may replace {replaced}. If so: cofio forget {memory.id}")
+        if change.action == "update":
+            previous = f"{change.memory.supersedes} ({change.memory.previous_text})"
+            output.say(f"Memory {change.memory_id} replaced {previous}. Undo: cofio undo {change.changeset}")
+        for memory in change.near:
+            replaced = f"{memory.id} ({memory.text})"
+            output.say(f"Memory {change.memory_id} may replace {replaced}. If so: cofio forget {memory.id}")
 
 
 _DONE = {
@@ -237,28 +230,22 @@ def search(
         return
     with session.memories() as memories:
         hits = memories.search(query, by=BY, hybrid=not no_keywords, explain=explain, **options, **within)
-    if session.as_json:
-        results = [hit.as_dict() for hit in hits]
-        output.document({"query": query, "count": len(hits), "poor_match": is_poor_match(hits), "results": results})
-    elif hits:
-        if is_poor_match(hits):
-            output.say("No memory matches well. The nearest are:")
-        _print_hits(hits)
-    else:
-        output.say("No matching memories.")
-
-
-def _print_hits(hits: Sequence[Hit]) -> None:
+    is_poor = is_poor_match(hits)
+    if hits and is_poor and not session.as_json:
+        output.say("No memory matches well. The nearest are:")
     columns = (ID, Field("score", "green", "right"), Field("strength"), TEXT, SOURCE, WHEN)
-    rows = []
+    document = {"query": query, "count": len(hits), "poor_match": is_poor, "results": hits}
+    session.print_table(document, columns, _format_hits(hits), "No matching memories.")
+
+
+def _format_hits(hits: Sequence[Hit]) -> Iterator[tuple[Any, ...]]:
     for hit in hits:
         text = f"{hit.text} ({'; '.join(hit.stale)})" if hit.stale else hit.text
         explanation = [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
         if output.on_terminal():
             text, explanation = "\n".join([text, *(f"  {line}" for line in explanation if line)]), []
         origin = (hit.memory.source, output.when(hit.memory.created_at))
-        rows.append([hit.id, f"{hit.score:.3f}", hit.strength, text, *origin, *explanation])
-    output.table(columns, rows)
+        yield hit.id, f"{hit.score:.3f}", hit.strength, text, *origin, *explanation
 
 
 @command(
@@ -282,25 +269,20 @@ def _print_hits(hits: Sequence[Hit]) -> None:
               "the most certain patterns and thresholds, and those that a value in the PROMPT crosses.")  # fmt: skip
 def recall(session: CliContext, words: tuple[str, ...], project: str | None, k: int | None, as_context: bool) -> None:
     """Show the memories that an agent would be given: at the start of a session, or with a PROMPT."""
-    if as_context:
-        _print_context(session, " ".join(words), project, k)
-        return
-    project_name = session.project() if project is None else session.project(project)
-    with session.memories() as memories:
-        result = memories.recall(" ".join(words), project=project_name, k=k, by=BY)
-    document = {"text": result.text, "ids": list(result.ids), "tokens": result.tokens}
-    session.print_text(document, result.text, "An agent would be given no memories.")
-
-
-def _print_context(session: CliContext, query: str, project: str | None, k: int | None) -> None:
-    if project is not None:
+    if as_context and project is not None:
         raise click.UsageError(
             "--context searches all projects and cannot be combined with --project. Omit one of them."
         )
-    limits: dict[str, Any] = {} if k is None else {"max_memories": k}
+    query = " ".join(words)
     with session.memories() as memories:
-        text = memories.recall_context(query, by=BY, **limits)
-    session.print_text({"context": text}, text)
+        if as_context:
+            limits: dict[str, Any] = {} if k is None else {"max_memories": k}
+            text = memories.recall_context(query, by=BY, **limits)
+            session.print_text({"context": text}, text)
+            return
+        result = memories.recall(query, project=session.project("." if project is None else project), k=k, by=BY)
+    document = {"text": result.text, "ids": list(result.ids), "tokens": result.tokens}
+    session.print_text(document, result.text, "An agent would be given no memories.")
 
 
 @command("show", "cofio show 12", "cofio show 12 --json")
@@ -314,9 +296,7 @@ def show(session: CliContext, memory_id: int) -> None:
         episode = memories.episode_of(memory_id)
     if session.as_json:
         state = {"freshness": freshness.state, "stale": list(freshness.notes), "episode": episode}
-        output.document(
-            {**memory.as_dict(), **state, "occurrences": [asdict(occurrence) for occurrence in occurrences]}
-        )
+        output.document({**memory.as_dict(), **state, "occurrences": occurrences})
         return
     fields: dict[str, Any] = {name: value for name, value in memory.as_dict().items() if name != "timestamp"}
     if output.on_terminal():
@@ -347,25 +327,15 @@ def list_(session: CliContext, limit: int, after: int | None, within: dict[str, 
     """List memories, newest first."""
     with session.memories() as memories:
         page = memories.list(limit=limit, after=after, **within)
-    if session.as_json:
-        results = [memory.as_dict() for memory in page.memories]
-        output.document({"memories": results, "next": page.next, "total": page.total})
-        return
+    rows = []
+    for memory in page.memories:
+        states = filter(None, (memory.kind, "pinned" if memory.pinned else "", "archived" if memory.archived else ""))
+        rows.append((memory.id, memory.text, ", ".join(states), memory.source, output.when(memory.created_at)))
+    document = {"memories": page.memories, "next": page.next, "total": page.total}
     columns = (ID, TEXT, Field("kind", "dim"), SOURCE, WHEN)
-    rows = (
-        (memory.id, memory.text, _format_state(memory), memory.source, output.when(memory.created_at))
-        for memory in page.memories
-    )
-    output.table(columns, rows)
-    if not page.memories:
-        output.say("There are no matching memories.")
-    elif page.next:
-        output.say(f"{len(page.memories)} of {page.total:,} memories; continue with --after {page.next}.")
-
-
-def _format_state(memory: Memory) -> str:
-    states = (memory.kind, "pinned" if memory.pinned else "", "archived" if memory.archived else "")
-    return ", ".join(filter(None, states))
+    session.print_table(document, columns, rows, "There are no matching memories.")
+    if rows and page.next and not session.as_json:
+        output.say(f"{len(rows)} of {page.total:,} memories; continue with --after {page.next}.")
 
 
 @command(
@@ -395,7 +365,7 @@ def edit(
         memory = change.memory if change else memories.get(memory_id)
     if session.as_json:
         action, changeset = ("edit", change.changeset) if change else ("noop", None)
-        output.document({"id": memory_id, "action": action, "changeset": changeset, "memory": memory.as_dict()})
+        output.document({"id": memory_id, "action": action, "changeset": changeset, "memory": memory})
     elif change:
         output.table((ID, TEXT), [(memory.id, memory.text)])
         output.say(f"Memory {memory_id} is changed: {', '.join(changes)} (changeset {change.changeset}).")
@@ -435,22 +405,16 @@ def forget(session: CliContext, memory_ids: tuple[int, ...], purge: bool, yes: b
         changes = [(act(memory.id, by=BY, why=why), memory.text) for memory in targets]
     _print_done(session, changes)
     for memory in targets if purge else ():
-        if others := _list_merged(memory, memory_ids):
-            ids = " ".join(map(str, others))
-            output.say(
-                f"Memory {memory.id} was merged with {ids}, which may contain the same text; check and purge them too."
-            )
+        # The memory that it was merged into, and those merged into it, may hold the same text.
+        merged_ids = (memory.superseded_by, *memory.metadata.get("consolidated_from", ()))
+        if others := [str(memory_id) for memory_id in merged_ids if memory_id and memory_id not in memory_ids]:
+            merged = f"Memory {memory.id} was merged with {' '.join(others)}"
+            output.say(f"{merged}, which may contain the same text; check and purge them too.")
 
 
 def _get_all(memories: Memories, memory_ids: Iterable[int]) -> list[Memory]:
     """Return the memories: all must exist before any is changed."""
     return [memories.get(memory_id) for memory_id in dict.fromkeys(memory_ids)]
-
-
-def _list_merged(memory: Memory, purged_ids: Sequence[int]) -> list[int]:
-    """Return the memories that may hold the same text: the one it was merged into, and those merged into it."""
-    merged_ids = (memory.superseded_by, *memory.metadata.get("consolidated_from", ()))
-    return [memory_id for memory_id in merged_ids if memory_id and memory_id not in purged_ids]
 
 
 @command("supersede", 'cofio supersede 12 "We moved to Render"', "cofio history 12                # shows both")
@@ -461,13 +425,12 @@ def supersede(session: CliContext, memory_id: int, text: str, why: str) -> None:
     """Replace a memory by a new one; the old one is archived and stays in the history."""
     with session.memories() as memories:
         addition, archival = memories.supersede(memory_id, text, by=BY, why=why)
-    memory = addition.memory
-    if session.as_json:
-        fields = {"old_id": archival.memory_id, "new_id": memory.id, "changeset": addition.changeset}
-        output.document({**fields, "previous_text": memory.previous_text, "memory": memory.as_dict()})
+    memory, changeset = addition.memory, addition.changeset
+    ids = {"old_id": archival.memory_id, "new_id": memory.id, "changeset": changeset}
+    if session.print_json({**ids, "previous_text": memory.previous_text, "memory": memory}):
         return
     output.table((ID, TEXT), [(memory.id, memory.text)])
-    output.say(f"Memory {memory.id} replaces {memory_id} (changeset {addition.changeset}).")
+    output.say(f"Memory {memory.id} replaces {memory_id} (changeset {changeset}).")
 
 
 @command(
@@ -521,8 +484,7 @@ def mark_fresh(session: CliContext, memory_ids: tuple[int, ...], why: str) -> No
     with session.memories() as memories:
         targets = _get_all(memories, memory_ids)
         changes = [memories.mark_fresh(memory.id, by=BY, why=why) for memory in targets]
-    if session.as_json:
-        output.document({"results": [_format_done(change) for change in changes]})
+    if session.print_json({"results": [_format_done(change) for change in changes]}):
         return
     output.table((ID, TEXT), ((change.memory_id, change.memory.text) for change in changes))
     for change in changes:

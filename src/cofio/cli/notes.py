@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +10,14 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import WHEN, Field
-from cofio.cli.shared_options import BY, CliContext, Memories, command, command_group, fact_fields, within
+from cofio.cli.shared_options import BY, CliContext, command, command_group, fact_fields, within
 from cofio.errors import InvalidInput, StoreError
 
 if TYPE_CHECKING:
-    from cofio.models.markdown_notes import IndexResult, NotesFolder
+    from cofio.models.markdown_notes import IndexResult
 
 _STDIN = "-"
 _EVERY = 5.0  # seconds between two scans
-_FOLDER = Field("folder", "cyan", wraps=True)
-_FILES = Field("files", align="right")
-_STATE = Field("", "dim")
 _SHOWN = 20  # skipped files that are listed
 
 
@@ -46,27 +42,22 @@ def flush(session: CliContext, summary: str | None, about: dict[str, Any]) -> No
 
     With - for SUMMARY, or without it in a pipe, standard input is read.
     """
-    text, tags = _read_summary(summary), about.pop("tags", ())
+    if summary is None and sys.stdin.isatty():
+        raise click.UsageError("No summary was given. Give a summary, or - to read it from standard input.")
+    if summary in (None, _STDIN):
+        try:
+            summary = sys.stdin.buffer.read().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InvalidInput("The input is not UTF-8.", "Nothing was written. Convert the input to UTF-8.") from error
+    tags = about.pop("tags", ())
     with session.memories(new=True) as memories:
-        change = memories.notes.flush(text, tags, by=BY, **about)
+        change = memories.notes.flush(str(summary), tags, by=BY, **about)
     file = change.memory.source.removeprefix("file:")
-    if session.as_json:
-        result = {"id": change.memory_id, "action": change.action, "changeset": change.changeset, "file": file}
-        output.document({**result, "memory": change.memory.as_dict()})
+    result = {"id": change.memory_id, "action": change.action, "changeset": change.changeset, "file": file}
+    if session.print_json({**result, "memory": change.memory}):
         return
     click.echo(output.one_line(file))
     output.say(f"Added as memory {change.memory_id}; `cofio undo {change.changeset}` reverts it.")
-
-
-def _read_summary(summary: str | None) -> str:
-    if summary is None and sys.stdin.isatty():
-        raise click.UsageError("No summary was given. Give a summary, or - to read it from standard input.")
-    if summary not in (None, _STDIN):
-        return str(summary)
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInput("The input is not UTF-8.", "Nothing was written. Convert the input to UTF-8.") from error
 
 
 @command(
@@ -87,13 +78,17 @@ def index(session: CliContext, folder: str | None, label: str, dry_run: bool) ->
     Only new and changed files are read; memories of deleted files are archived. Without a FOLDER, the folder that
     `cofio notes flush` writes to is indexed. All changes of a run are one changeset.
     """
+    from cofio.client import Client
+
     place = None if folder is None else _resolve_folder(folder)
     with session.memories(new=not dry_run) as memories:
-        result = _run_index(session, memories, place, label=label, dry_run=dry_run)
-    if session.as_json:
-        output.document(result.as_dict())
-    else:
-        _print_result(result)
+        if isinstance(memories, Client):  # a service reports no progress
+            result = memories.notes.index(place, label=label, dry_run=dry_run, by=BY)
+        else:
+            with output.progress("Reading", 100, hidden=session.as_json) as bar:
+                how: dict[str, Any] = {"label": label, "dry_run": dry_run, "progress": bar.move_to_percent}
+                result = memories.notes.index(place, by=BY, **how)
+    _print_result(session, result)
 
 
 def _resolve_folder(folder: str) -> Path:
@@ -104,31 +99,19 @@ def _resolve_folder(folder: str) -> Path:
         raise InvalidInput(f"The home folder in {folder} is unknown.", "Give an absolute path.") from error
 
 
-def _run_index(session: CliContext, memories: Memories, folder: Path | None, **how: Any) -> IndexResult:
-    from cofio.client import Client
-
-    if isinstance(memories, Client):  # a service reports no progress
-        return memories.notes.index(folder, by=BY, **how)
-    with output.progress("Reading", 100, hidden=session.as_json) as bar:
-        return memories.notes.index(folder, by=BY, progress=bar.move_to_percent, **how)
-
-
-def _print_result(result: IndexResult) -> None:
+def _print_result(session: CliContext, result: IndexResult) -> None:
+    if session.print_json(result):
+        return
     output.say_skipped(result.skipped, _SHOWN)
-    output.say(_summarize(result))
-    if result.unembedded:
-        number = output.count(result.unembedded, "memory has", "memories have")
-        output.say(f"{number} no vector yet and can be found by keywords only; `cofio reembed --missing` computes it.")
-
-
-def _summarize(result: IndexResult) -> str:
-    """Summarise a run in one line."""
     files = f"{output.count(result.files, 'file')}, {result.read:,} new or changed, {result.gone:,} deleted"
     would = "would be " if result.dry_run else ""
     counts = (("added", result.added), ("updated", result.updated), ("archived", result.archived))
     did = ", ".join(f"{number:,} {would}{name}" for name, number in counts if number) or "no memory changes"
     back = f"; `cofio undo {result.changeset}` reverts it" if result.changeset else ""
-    return f"{files}: {did}{back}."
+    output.say(f"{files}: {did}{back}.")
+    if result.unembedded:
+        number = output.count(result.unembedded, "memory has", "memories have")
+        output.say(f"{number} no vector yet and can be found by keywords only; `cofio reembed --missing` computes it.")
 
 
 @command("status", "cofio notes status", "cofio notes status --json", group=notes)
@@ -136,16 +119,13 @@ def status(session: CliContext) -> None:
     """List the indexed and followed folders, with the time of the last scan."""
     with session.memories() as memories:
         folders = memories.notes.folders()
-    rows = ((folder.folder, folder.files, output.when(folder.read_at), _format_state(folder)) for folder in folders)
+    rows = []
+    for folder in folders:
+        state = "followed" if folder.followed else ""
+        rows.append((folder.folder, folder.files, output.when(folder.read_at), state if folder.there else "missing"))
+    columns = (Field("folder", "cyan", wraps=True), Field("files", align="right"), WHEN, Field("", "dim"))
     empty = "No folder is indexed yet; `cofio notes index FOLDER` indexes one."
-    document = {"folders": [asdict(folder) for folder in folders]}
-    session.print_table(document, (_FOLDER, _FILES, WHEN, _STATE), rows, empty)
-
-
-def _format_state(folder: NotesFolder) -> str:
-    if not folder.there:
-        return "missing"
-    return "followed" if folder.followed else ""
+    session.print_table({"folders": folders}, columns, rows, empty)
 
 
 @command(
@@ -160,26 +140,20 @@ def export(session: CliContext, folder: str, within: dict[str, Any]) -> None:
     """
     place = _resolve_folder(folder)
     if not session.settings.url:
-        _make_folder(place)
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)  # private: file names reveal the texts of memories
+        except FileExistsError as error:
+            raise InvalidInput(f"{place} is not a folder.", "Name an existing or a new folder.") from error
+        except OSError as error:
+            message = f"{place} cannot be created: {error.strerror}."
+            raise StoreError(message, "Check the path and its permissions.") from error
     with session.memories() as memories:
         result = memories.notes.export(place, **within)
-    if session.as_json:
-        output.document(result.as_dict())
+    if session.print_json(result):
         return
     output.say_skipped(result.skipped, _SHOWN)
     removals = f", {result.removed:,} removed" if result.removed else ""
     output.say(f"{place} has {output.count(result.notes, 'note')}: {result.written:,} written now{removals}.")
-
-
-def _make_folder(place: Path) -> None:
-    try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)  # private: its file names reveal the texts of memories
-    except FileExistsError as error:
-        raise InvalidInput(f"{place} is not a folder.", "Name an existing or a new folder.") from error
-    except OSError as error:
-        raise StoreError(
-            f"{place} cannot be created: {error.strerror}.", "Check the path and its permissions."
-        ) from error
 
 
 @command("watch", "cofio notes watch ~/vault", "cofio notes watch docs --every 1", group=notes)
@@ -198,20 +172,16 @@ def watch(session: CliContext, folder: str, every: float) -> None:
         raise InvalidInput("watch reads files of this machine, but --url or COFIO_URL names a service.", hint)
     from cofio.server.background.notes_watcher import NotesWatcher
 
+    def report(result: IndexResult) -> None:
+        _print_result(session, result)
+        sys.stdout.flush()
+
     place = _resolve_folder(folder)
     with session.open_keeper(session.settings) as keeper:
-        watcher = NotesWatcher(keeper, [place], every=every, on_sync=lambda result: _print_at_once(session, result))
+        watcher = NotesWatcher(keeper, [place], every=every, on_sync=report)
         keeper.notes.look(place)  # report a missing folder now
         output.say(f"Following {place}; Ctrl-C ends it.")
         try:
             watcher.run()
         except KeyboardInterrupt:
             output.say("Stopped. The memories are kept.")
-
-
-def _print_at_once(session: CliContext, result: IndexResult) -> None:
-    if session.as_json:
-        output.document(result.as_dict())
-        sys.stdout.flush()
-    else:
-        _print_result(result)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -34,7 +34,7 @@ class Field:
     wraps: bool = False
 
 
-_LONGEST = 400  # maximum characters of a cell in a table on a terminal
+_LONGEST = 400  # maximum characters of a text in a table on a terminal; `cofio show` prints all of it
 
 ID = Field("id", "cyan", "right")
 TEXT = Field("memory", wraps=True)
@@ -48,9 +48,19 @@ def on_terminal() -> bool:
 
 
 def document(value: Any) -> None:
-    """Print one JSON document."""
+    """Print one JSON document. It may contain values of the model."""
     plain_ascii = "utf" not in (getattr(sys.stdout, "encoding", None) or "").lower()
-    click.echo(json.dumps(value, ensure_ascii=plain_ascii, indent=2 if on_terminal() else None))
+    click.echo(json.dumps(_to_plain(value), ensure_ascii=plain_ascii, indent=2 if on_terminal() else None))
+
+
+def _to_plain(value: Any) -> Any:
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {name: _to_plain(item) for name, item in value.items()}
+    return [_to_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def table(columns: Sequence[Field], rows: Iterable[Sequence[Any]]) -> int:
@@ -67,15 +77,10 @@ def table(columns: Sequence[Field], rows: Iterable[Sequence[Any]]) -> int:
         layout: Any = {"justify": column.align, "no_wrap": not column.wraps, "overflow": "fold"}
         grid.add_column(column.name, style=column.style, header_style="bold", **layout)
     for row in rows:
-        grid.add_row(*(_make_cell(_shorten(cell)) for cell in row))
+        grid.add_row(*(_make_cell(cell, _LONGEST) for cell in row))
     if grid.row_count:
-        _make_console().print(grid)
+        _print_grid(grid)
     return grid.row_count
-
-
-def _shorten(value: Any) -> Any:
-    """Shorten a value to fit a table; `cofio show` prints all of it."""
-    return value if not isinstance(value, str) or len(value) <= _LONGEST else value[:_LONGEST].rstrip() + " …"
 
 
 def facts_about(pairs: Iterable[tuple[str, Any]]) -> None:
@@ -91,7 +96,7 @@ def facts_about(pairs: Iterable[tuple[str, Any]]) -> None:
     grid.add_column(overflow="fold")
     for name, value in facts:
         grid.add_row(name.replace("_", " "), _make_cell(value))
-    _make_console().print(grid)
+    _print_grid(grid)
 
 
 def say(sentence: str) -> None:
@@ -110,7 +115,7 @@ def say_skipped(skipped: Sequence[tuple[str, str]], shown: int) -> None:
 def safe(value: Any) -> str:
     """Return the text with control characters escaped, so that escape sequences are shown and not executed."""
     text = str(value).replace("\r\n", "\n")
-    return _UNSAFE.sub(_escape, text)
+    return _UNSAFE.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def one_line(value: Any) -> str:
@@ -118,15 +123,13 @@ def one_line(value: Any) -> str:
     return safe(_join_value(value)).replace("\n", "\\n")
 
 
-def ago(moment: str, now: datetime | None = None) -> str:
+def ago(moment: str) -> str:
     """Return how long ago a time was; the date if it is more than 60 days ago or in the future."""
     then = datetime.fromisoformat(moment)
-    seconds = ((now or datetime.now(UTC)) - then).total_seconds()
+    seconds = (datetime.now(UTC) - then).total_seconds()
     if not -60 <= seconds < 60 * 86_400:
         return then.astimezone().strftime("%Y-%m-%d")
-    if seconds < 60:
-        return "just now"
-    return f"{span(seconds)} ago"
+    return "just now" if seconds < 60 else f"{span(seconds)} ago"
 
 
 def span(seconds: float) -> str:
@@ -144,9 +147,7 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 def when(moment: str | None) -> str:
     """Format a time for a table: relative on a terminal, unchanged for programs."""
-    if not moment:
-        return ""
-    return ago(moment) if on_terminal() else moment
+    return ago(moment) if moment and on_terminal() else moment or ""
 
 
 class TimeType(click.ParamType[str]):
@@ -158,28 +159,18 @@ class TimeType(click.ParamType[str]):
         self._direction = direction
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        match = re.fullmatch(r"(\d{1,5})\s*([mhdw])", str(value).strip()) if self._direction else None
+        if match:
+            unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[match[2]]
+            return to_utc_iso(datetime.now(UTC) + self._direction * timedelta(**{unit: int(match[1])}))
         try:
-            return parse_time(str(value), self._direction)
+            return to_utc_iso(str(value))
         except InvalidInput as error:
             says = {
                 -1: " A duration before now is accepted too: 30m, 12h, 7d, 2w.",
                 1: " A duration from now is accepted too: 12h, 90d, 8w.",
             }
             self.fail(f"{error.message} {error.hint}{says.get(self._direction, '')}", param, ctx)
-
-
-def parse_time(value: str, direction: Literal[-1, 0, 1] = -1) -> str:
-    """Parse ISO 8601, or a duration ("30m", "12h", "7d", "2w") before now, or from now if `direction` is 1."""
-    length = _parse_length(value) if direction else None
-    return to_utc_iso(value if length is None else datetime.now(UTC) + direction * length)
-
-
-def _parse_length(value: str) -> timedelta | None:
-    match = re.fullmatch(r"(\d{1,5})\s*([mhdw])", value.strip())
-    if not match:
-        return None
-    unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[match[2]]
-    return timedelta(**{unit: int(match[1])})
 
 
 @dataclass
@@ -203,16 +194,12 @@ class StepOutput:
 
 def mark(good: bool | None) -> str:
     """Return a tick, a cross, or a warning sign; ASCII if the terminal cannot show them."""
-    signs = {True: "✓", False: "✗", None: "!"} if _can_show("✓✗") else {True: "ok", False: "FAILED", None: "!"}
-    return signs[good]
-
-
-def _can_show(signs: str) -> bool:
+    signs = {True: "✓", False: "✗", None: "!"}
     try:
-        signs.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+        "✓✗".encode(getattr(sys.stdout, "encoding", None) or "ascii")
     except UnicodeEncodeError:
-        return False
-    return True
+        signs = {True: "ok", False: "FAILED", None: "!"}
+    return signs[good]
 
 
 def short(path: Path) -> str:
@@ -246,15 +233,17 @@ def progress(label: str, length: int, *, hidden: bool) -> Iterator[ProgressBar]:
         yield ProgressBar(bar.update)
 
 
-def _make_console() -> Any:
+def _print_grid(grid: Any) -> None:
     from rich.console import Console
 
-    return Console(markup=False, emoji=False, highlight=False)
+    Console(markup=False, emoji=False, highlight=False).print(grid)
 
 
-def _make_cell(value: Any) -> Any:
+def _make_cell(value: Any, longest: int | None = None) -> Any:
     from rich.text import Text
 
+    if longest and isinstance(value, str) and len(value) > longest:
+        value = value[:longest].rstrip() + " …"
     return Text(safe(str(_join_value(value)).replace("\t", "    ")))
 
 
@@ -266,7 +255,3 @@ def _join_value(value: Any) -> Any:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match.group().encode("unicode_escape").decode()

@@ -14,9 +14,8 @@ from cofio.cli import output
 from cofio.cli.shared_options import CliContext, command, flag
 
 if TYPE_CHECKING:
-    from cofio.models.diagnostics import Check, Doctor, ServiceProbe
+    from cofio.models.diagnostics import Check, ServiceProbe
     from cofio.server.daemon import Instance
-    from cofio.settings import Settings
 
 _HOST = flag("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
 _PORT = flag("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 finds a free one. Default: 8900.")
@@ -42,29 +41,17 @@ def serve(session: CliContext) -> None:
     from cofio.server import daemon
 
     def announce(instance: Instance) -> None:
-        if session.as_json:
-            output.document(_list_fields(instance))
-        else:
-            store = session.settings.shown("store")
-            output.say(f"cofio {instance.version} serves {store} at {instance.url}; Ctrl-C stops it.")
+        store = session.settings.shown("store")
+        sentence = f"cofio {instance.version} serves {store} at {instance.url}; Ctrl-C stops it."
+        session.print_sentence(_list_fields(instance), sentence)
 
-    daemon.serve(session.settings, session.open_keeper, announce, _make_doctor(session.settings))
-    _exit_now_if_busy()
+    def diagnose(service: ServiceProbe, clients: bool) -> Iterable[Check]:
+        from cofio.install import doctor  # imported for the first page that needs it
 
+        return doctor.check_in_process(session.settings, service, clients=clients)
 
-def _make_doctor(settings: Settings) -> Doctor:
-    """Return the doctor for the service's pages, imported on first use."""
-
-    def look(service: ServiceProbe, clients: bool) -> Iterable[Check]:
-        from cofio.install import doctor
-
-        return doctor.check_in_process(settings, service, clients=clients)
-
-    return look
-
-
-def _exit_now_if_busy() -> None:
-    """Exit now if a thread still waits for a model's reply: no client needs it, and the inbox item is kept."""
+    daemon.serve(session.settings, session.open_keeper, announce, diagnose)
+    # Exit now if a thread still waits for a model's reply: no client needs it, and the inbox item is kept.
     sys.stdout.flush()
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         os._exit(0)
@@ -81,8 +68,7 @@ def up(session: CliContext) -> None:
     from cofio.server import daemon
 
     instance, started = daemon.up(session.settings)
-    if session.as_json:
-        output.document({"started": started, **_list_fields(instance)})
+    if session.print_json({"started": started, **_list_fields(instance)}):
         return
     output.facts_about([("url", instance.url), ("pid", instance.pid), ("log", daemon.log_path(session.settings))])
     output.say("The service is started." if started else "The service was already running.")
@@ -106,8 +92,7 @@ def status(session: CliContext) -> None:
     from cofio.server import daemon
 
     state = daemon.status(session.settings)
-    if session.as_json:
-        output.document(state)
+    if session.print_json(state):
         return
     facts = dict(state)
     hooks = facts.pop("hooks")
@@ -123,16 +108,12 @@ def status(session: CliContext) -> None:
 def _describe_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield statistics of the hooks; nothing if none has run."""
     if last := hooks.get("last"):
-        yield (
-            "last hook",
-            f"{last['client']} {last['event']}: {last['rung']} in {last['ms']} ms, {output.when(last['at'])}",
-        )
+        call = f"{last['client']} {last['event']}: {last['rung']} in {last['ms']} ms, {output.when(last['at'])}"
+        yield "last hook", call
     for rung, figures in hooks.get("rungs", {}).items():
         yield f"hooks, {rung}", f"{figures['count']} in 24 h, p50 {figures['p50_ms']} ms, p95 {figures['p95_ms']} ms"
-    for name, words in (
-        ("spool", "events not delivered to the service yet"),
-        ("bad", "stored events could not be read"),
-    ):
+    counts = {"spool": "events not delivered to the service yet", "bad": "stored events could not be read"}
+    for name, words in counts.items():
         if hooks.get(name):
             yield f"hooks, {name}", f"{hooks[name]} {words}"
     for why, count in hooks.get("failed", {}).items():

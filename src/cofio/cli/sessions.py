@@ -8,15 +8,7 @@ from cofio.cli import output
 from cofio.cli.output import Field
 from cofio.cli.shared_options import PROJECT, CliContext, command, command_group, limit_option
 from cofio.models.episodes import shortened
-from cofio.models.sessions import RESUME_TOKENS, RESUMED, SessionDetail, SessionMemory
-
-_COLUMNS = (
-    Field("session", "cyan"),
-    Field("client"),
-    Field("project", "dim", wraps=True),
-    Field("turns", align="right"),
-    Field("last turn", "dim"),
-)
+from cofio.models.sessions import RESUME_TOKENS, RESUMED, SessionMemory
 
 
 @command_group(
@@ -44,9 +36,10 @@ def sessions(context: click.Context, project: str | None, client: str, limit: in
         (summary.session, summary.client, summary.project, summary.turns, output.when(summary.last_at))
         for summary in summaries
     )
-    document = {"sessions": [summary.as_dict() for summary in summaries]}
+    columns = (Field("session", "cyan"), Field("client"), Field("project", "dim", wraps=True),
+               Field("turns", align="right"), Field("last turn", "dim"))  # fmt: skip
     empty = "No sessions were found. Hooks record sessions; `cofio install` sets hooks up."
-    session.print_table(document, _COLUMNS, rows, empty)
+    session.print_table({"sessions": summaries}, columns, rows, empty)
 
 
 @command("show", "cofio sessions show c71d497f", "cofio sessions show c71d497f --json", group=sessions)
@@ -64,21 +57,16 @@ def show(session: CliContext, name: str, client: str, owner: str | None) -> None
     """
     with session.memories() as memories:
         detail = memories.session(name, client=client, owner=owner)
-    if session.as_json:
-        output.document(detail.as_dict())
-    else:
-        _print(detail)
-
-
-def _print(detail: SessionDetail) -> None:
+    if session.print_json(detail):
+        return
     about = detail.session
     names = ("session", "client", "project", "user", "agent", "first_at", "last_at", "turns")
     output.facts_about((name, getattr(about, name)) for name in names)
     _print_section("Turns", [f"{turn.at[:16]}  {shortened(turn.prompt or turn.answer)}" for turn in detail.turns])
     summaries = [f"{summary.at[:16]}  {shortened(summary.text, 2_000)}" for summary in detail.summaries]
     _print_section("Compaction summaries", summaries)
-    for title, memories in (("Recalled", detail.recalled), ("Learned", detail.learned), ("Changed", detail.changed)):
-        _print_section(title, [_format_memory(memory) for memory in memories])
+    for title, members in (("Recalled", detail.recalled), ("Learned", detail.learned), ("Changed", detail.changed)):
+        _print_section(title, [_format_memory(memory) for memory in members])
 
 
 def _print_section(title: str, lines: list[str]) -> None:

@@ -53,6 +53,14 @@ class CliContext:
     def settings(self) -> Settings:
         return Settings.load(self.flags)
 
+    @property
+    def service_url(self) -> str:
+        """The URL of the configured service, else of the service of this store; "" if none runs."""
+        from cofio.server import daemon
+
+        instance = None if self.settings.url else daemon.find(self.settings)
+        return self.settings.url or (instance.url if instance else "")
+
     def memories(self, *, new: bool = False) -> Memories:
         """Return the client of the configured service, else of the service of this store, else the store itself.
 
@@ -60,12 +68,9 @@ class CliContext:
         path may be mistyped.
         """
         from cofio.client import Client
-        from cofio.server import daemon
 
-        settings = self.settings
-        instance = None if settings.url else daemon.find(settings)
-        if instance and instance.url:
-            return Client(instance.url, settings.api_key, timeout=_PATIENCE)
+        if url := self.service_url:
+            return Client(url, self.settings.api_key, timeout=_PATIENCE)
         return self.store(new=new)
 
     def store(self, *, new: bool = False) -> Memories:
@@ -80,35 +85,37 @@ class CliContext:
             raise NotFound(f"There is no store at {settings.missing_file}.", hint)
         return self.open_keeper(settings)
 
-    def print_table(
-        self,
-        document: Mapping[str, Any],
-        columns: Sequence[output.Field],
-        rows: Iterable[Sequence[Any]],
-        empty: str = "",
-    ) -> None:
-        """Print the document as JSON if asked for, else the rows as a table, or a sentence if there are none."""
+    def print_json(self, document: Any) -> bool:
+        """Print the document if JSON was asked for. Return whether it was."""
         if self.as_json:
             output.document(document)
-        elif not output.table(columns, rows) and empty:
+        return self.as_json
+
+    def print_table(
+        self, document: Any, columns: Sequence[output.Field], rows: Iterable[Sequence[Any]], empty: str = ""
+    ) -> None:
+        """Print the document as JSON if asked for, else the rows as a table, or a sentence if there are none."""
+        if not self.print_json(document) and not output.table(columns, rows) and empty:
             output.say(empty)
 
     def print_facts(self, document: Mapping[str, Any]) -> None:
         """Print a document as JSON if asked for, else its fields, one per line."""
-        output.document(document) if self.as_json else output.facts_about(document.items())
+        if not self.print_json(document):
+            output.facts_about(document.items())
 
-    def print_text(self, document: Mapping[str, Any], text: str, empty: str = "") -> None:
+    def print_text(self, document: Any, text: str, empty: str = "") -> None:
         """Print a document as JSON if asked for, else a text, or a sentence if it is empty."""
-        if self.as_json:
-            output.document(document)
-        elif text or not empty:
+        if self.print_json(document):
+            return
+        if text or not empty:
             click.echo(output.safe(text))
         else:
             output.say(empty)
 
     def print_sentence(self, document: Any, sentence: str) -> None:
         """Print a document as JSON if asked for, else a sentence."""
-        output.document(document) if self.as_json else output.say(sentence)
+        if not self.print_json(document):
+            output.say(sentence)
 
     def is_confirmed(self, question: str, *, yes: bool) -> bool:
         """Ask for confirmation, unless `yes`; return the answer, and say so if nothing is changed."""
@@ -144,7 +151,11 @@ class CliContext:
 
         The project of the current folder is named as by hooks: COFIO_PROJECT wins.
         """
-        if not _is_path(reference):
+        try:
+            is_path = reference.startswith((".", "~", "/")) or (reference != "" and Path(reference).is_dir())
+        except OSError:  # for example a name that is too long
+            is_path = False
+        if not is_path:
             return reference
         here = Path.cwd()
         try:
@@ -152,14 +163,6 @@ class CliContext:
         except RuntimeError as error:
             raise InvalidInput(f"The home folder in {reference} is unknown.", "Give an absolute path.") from error
         return self.settings.project or name if name == project_at(str(here)) else name
-
-
-def _is_path(reference: str) -> bool:
-    """Return whether the argument is written like a path, or names an existing folder."""
-    try:
-        return reference.startswith((".", "~", "/")) or (reference != "" and Path(reference).is_dir())
-    except OSError:  # for example a name that is too long
-        return False
 
 
 pass_session = click.make_pass_decorator(CliContext, ensure=True)

@@ -10,7 +10,7 @@ import click
 from cofio import settings as setting
 from cofio.cli import output
 from cofio.cli.output import ID, TEXT, Field
-from cofio.cli.shared_options import BY, CliContext, Memories, command, command_group
+from cofio.cli.shared_options import BY, CliContext, command, command_group
 from cofio.models.memory import Delete, to_plain
 from cofio.settings import Settings
 
@@ -20,19 +20,15 @@ def stats(session: CliContext) -> None:
     """Count memories, changes and retrievals."""
     with session.memories() as memories:
         counts = memories.stats()
-    if session.as_json:
-        output.document(counts)
+    if session.print_json(counts):
         return
     if output.on_terminal() and counts.get("bytes"):
         counts["bytes"] = f"{counts['bytes'] / 1_048_576:,.1f} MiB"
-    output.facts_about(
-        (name, _format_groups(value) if isinstance(value, dict) else value) for name, value in counts.items()
-    )
-
-
-def _format_groups(groups: dict[str, int]) -> str:
-    ordered = sorted(groups.items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(f"{name or '(none)'} {number:,}" for name, number in ordered)
+    for name, groups in counts.items():
+        if isinstance(groups, dict):
+            ordered = sorted(groups.items(), key=lambda pair: (-pair[1], pair[0]))
+            counts[name] = ", ".join(f"{group or '(none)'} {number:,}" for group, number in ordered)
+    output.facts_about(counts.items())
 
 
 @command(
@@ -61,15 +57,19 @@ def dedup(session: CliContext, threshold: float | None, source_prefix: str, appl
             changeset = result.id if result else None
         else:
             duplicates = memories.find_duplicates(threshold=threshold, source_prefix=source_prefix)
-        summary = {
-            "dry_run": not apply,
-            "count": len(duplicates),
-            "decisions": [to_plain(decision) for decision in duplicates],
-        }
-        if session.as_json:
-            output.document({**summary, "changeset": changeset})
+        decisions = [to_plain(decision) for decision in duplicates]
+        summary = {"dry_run": not apply, "count": len(duplicates), "decisions": decisions}
+        if session.print_json({**summary, "changeset": changeset}):
             return
-        _print_duplicates(memories, duplicates)
+
+        @cache
+        def text(memory_id: int | None) -> str:
+            return memories.get(memory_id).text if memory_id else ""
+
+        columns = (ID, TEXT, Field("into", "cyan", "right"), Field("which says", wraps=True),
+                   Field("why", "dim", wraps=True))  # fmt: skip
+        rows = ((entry.id, text(entry.id), entry.into, text(entry.into), entry.reason) for entry in duplicates)
+        output.table(columns, rows)
     number = output.count(len(duplicates), "memory", "memories")
     if not duplicates:
         output.say("There are no duplicates.")
@@ -77,22 +77,6 @@ def dedup(session: CliContext, threshold: float | None, source_prefix: str, appl
         output.say(f"{number} merged; `cofio undo {changeset}` reverts it.")
     else:
         output.say(f"{number} would be merged; `cofio dedup --apply` does it.")
-
-
-def _print_duplicates(memories: Memories, duplicates: list[Delete]) -> None:
-    @cache
-    def text(memory_id: int | None) -> str:
-        return memories.get(memory_id).text if memory_id else ""
-
-    columns = (
-        ID,
-        TEXT,
-        Field("into", "cyan", "right"),
-        Field("which says", wraps=True),
-        Field("why", "dim", wraps=True),
-    )
-    rows = ((entry.id, text(entry.id), entry.into, text(entry.into), entry.reason) for entry in duplicates)
-    output.table(columns, rows)
 
 
 @command(
@@ -166,8 +150,7 @@ def set_(session: CliContext, name: str, value: str | None) -> None:
         Settings.load({**session.flags, name: value})  # a value that cannot be loaded is not written
     path = setting.write(home, name, value)
     settings = Settings.load(session.flags)
-    if session.as_json:
-        output.document({"name": name, "value": _read_value(settings, name), "path": str(path)})
+    if session.print_json({"name": name, "value": _read_value(settings, name), "path": str(path)}):
         return
     output.say(f"{name} is written to {path}.")
     if settings.origins[name] != str(path):
@@ -196,4 +179,5 @@ def completion(context: click.Context, session: CliContext, shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     script = kind(context.find_root().command, {}, "cofio", "_COFIO_COMPLETE").source()
-    output.document({"shell": shell, "script": script}) if session.as_json else click.echo(script)
+    if not session.print_json({"shell": shell, "script": script}):
+        click.echo(script)

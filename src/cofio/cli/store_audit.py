@@ -42,22 +42,16 @@ def audit(session: CliContext, examples: int, strict: bool) -> None:
 
     Echoes are memories that only repeat text that an agent was shown. Nothing is changed, and secrets are not printed.
     """
-    report = _run_audit(session, examples)
-    if session.as_json:
-        output.document(report.as_dict())
-    else:
-        _print_report(report)
-    if strict and any(finding.count for finding in report.findings if finding.name in SEVERE):
-        sys.exit(_FAILED)
-
-
-def _run_audit(session: CliContext, examples: int) -> Audit:
     from cofio.client import Client
 
     with session.memories() as memories:
         is_remote = isinstance(memories, Client)  # a service reports no progress
         with output.progress("Auditing", 100, hidden=session.as_json or is_remote) as bar:
-            return memories.audit(examples=examples, progress=lambda done, _: bar.move_to(done))
+            report = memories.audit(examples=examples, progress=lambda done, _: bar.move_to(done))
+    if not session.print_json(report):
+        _print_report(report)
+    if strict and any(finding.count for finding in report.findings if finding.name in SEVERE):
+        sys.exit(_FAILED)
 
 
 def _print_report(report: Audit) -> None:

@@ -13,7 +13,6 @@ from cofio.models.memory import CATEGORIES, KINDS
 
 _LABELS = (*CATEGORIES, *(kind for kind in KINDS if kind not in CATEGORIES))
 _AGENT = Field("agent", "dim", wraps=True)
-_TIMES = Field("times", "cyan", "right")
 
 
 @command_group("team", "cofio team facts", "cofio team patterns --min 3")
@@ -39,9 +38,9 @@ def facts(session: CliContext, category: str | None, team: str | None, limit: in
     rows = (
         (memory.id, memory.text, memory.kind, memory.agent, output.when(memory.created_at)) for memory in team_facts
     )
-    document = {"memories": [memory.as_dict() for memory in team_facts]}
+    columns = (ID, TEXT, Field("kind", "dim"), _AGENT, WHEN)
     empty = 'The team has no memories yet; add one with `cofio add "…" --visibility team`.'
-    session.print_table(document, (ID, TEXT, Field("kind", "dim"), _AGENT, WHEN), rows, empty)
+    session.print_table({"memories": team_facts}, columns, rows, empty)
 
 
 @command("patterns", "cofio team patterns", "cofio team patterns --min 3 --category policy", group=team)
@@ -57,8 +56,7 @@ def patterns(session: CliContext, least: int, category: str | None, team: str | 
         repeats = memories.detect_cross_agent_patterns(min_occurrences=least, **filters)
     rows = ((repeat.occurrences, repeat.agent, repeat.memory.id, repeat.memory.text) for repeat in repeats)
     empty = f"No agent has stated a team fact at least {output.count(least, 'time')}."
-    document = {"patterns": [repeat.as_dict() for repeat in repeats]}
-    session.print_table(document, (_TIMES, _AGENT, ID, TEXT), rows, empty)
+    session.print_table({"patterns": repeats}, (Field("times", "cyan", "right"), _AGENT, ID, TEXT), rows, empty)
 
 
 @command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,9 +21,6 @@ from cofio.models.memory import to_utc_iso
 if TYPE_CHECKING:
     from cofio.core import Keeper
     from cofio.ports import Store
-    from cofio.settings import Settings
-    from cofio.transfer.backup import Backup
-    from cofio.transfer.copy import CopyResult
     from cofio.transfer.importer import ImportResult
 
 _STDOUT = "-"
@@ -69,22 +66,21 @@ def export(session: CliContext, file: str, vectors: bool, force: bool) -> None:
         from cofio.transfer.export import write
 
         counts = keeper.stats()
-        number = counts["memories"] + counts["archived"]
-        row_numbers: list[int] = []
+        number, rows = counts["memories"] + counts["archived"], 0
+
+        def count_lines() -> Iterator[str]:
+            nonlocal rows
+            for line in lines:
+                if line.startswith('{"knowledge":'):
+                    rows += 1
+                else:
+                    bar.advance(1)
+                yield line
+
         with output.progress("Exporting", number + 1, hidden=session.as_json) as bar:
-            size = write(_count_lines(lines, bar, row_numbers), Path(file).expanduser(), force=force)
-    document = {"path": file, "memories": number, "knowledge": len(row_numbers), "bytes": size}
-    session.print_sentence(document, f"{_format_counts(number, len(row_numbers))} exported to {file}.")
-
-
-def _count_lines(lines: Iterable[str], bar: output.ProgressBar, row_numbers: list[int]) -> Iterator[str]:
-    """Yield the lines; advance for each memory, and collect the numbers of lines with domain knowledge."""
-    for number, line in enumerate(lines):
-        if line.startswith('{"knowledge":'):
-            row_numbers.append(number)
-        else:
-            bar.advance(1)
-        yield line
+            size = write(count_lines(), Path(file).expanduser(), force=force)
+    document = {"path": file, "memories": number, "knowledge": rows, "bytes": size}
+    session.print_sentence(document, f"{_format_counts(number, rows)} exported to {file}.")
 
 
 def _format_counts(memories: int, rows: int) -> str:
@@ -107,34 +103,43 @@ def _format_counts(memories: int, rows: int) -> str:
 @click.option("--no-embed", is_flag=True, help="Compute no vectors now; `cofio reembed --missing` does it later.")
 @click.option("--project", metavar="PROJECT", help=f"Project to set on every imported fact: {PROJECT}.")
 @click.option("--source", metavar="SOURCE", help="Source to set on every imported fact: client/project.")
-def import_(session: CliContext, path: Path, kind: str, **how: Any) -> None:
+def import_(
+    session: CliContext, path: Path, kind: str, project: str | None, source: str | None, no_embed: bool, **how: Any
+) -> None:
     """Import an export of cofio, JSON lines that each have a text, or another tool's memories.
 
     What was imported before is skipped, so run a stopped import again to continue it. `cofio undo` reverts a whole
     import.
     """
-    about = {name: how.pop(name) for name in ("project", "source")}
-    if about["project"] is not None:
-        about["project"] = session.project(about["project"])
-    defaults = {name: value for name, value in about.items() if value is not None}
-    reading = _choose_reader(path.expanduser(), kind)
+    from cofio.transfer import importers
+    from cofio.transfer.jsonl_format import JsonlFile
+
+    fields = {"project": None if project is None else session.project(project), "source": source}
+    about = {name: value for name, value in fields.items() if value is not None}
+    options = {**how, "about": about, "embed": not no_embed, "by": BY}
+    path = path.expanduser()
+    reader = importers.READERS.get(_detect_format(path, kind))  # None: JSON lines of cofio
     with _open(session, "import", new=True) as keeper:
-        options = {"dry_run": how["dry_run"], "skip_bad": how["skip_bad"], "about": defaults}
         try:
-            result = reading(session, keeper, embed=not how["no_embed"], **options)
+            if reader:
+                with output.progress("Importing", reader.count(path) or 0, hidden=session.as_json) as bar:
+                    options |= {"name": f"{reader.name} {path.name}", "progress": bar.move_to}
+                    result = keeper.import_facts(reader.read(path), **options)
+            else:
+                lines = JsonlFile(path)
+                with output.progress("Importing", lines.count(), hidden=session.as_json) as bar:
+                    result = keeper.import_lines(lines, name=path.name, progress=bar.move_to, **options)
         except KeyboardInterrupt:
             output.say(
                 "What was imported so far is kept: run the import again to continue, or `cofio undo` to revert it."
             )
             raise
-    if session.as_json:
-        output.document(result.as_dict())
-    else:
-        _print_imported(result, embedded=not how["no_embed"])
+    if not session.print_json(result):
+        _print_imported(result, embedded=not no_embed)
 
 
-def _choose_reader(path: Path, kind: str) -> Callable[..., ImportResult]:
-    """Return the importer for a file: JSON lines of cofio, or another tool's memories."""
+def _detect_format(path: Path, kind: str) -> str:
+    """Return the format of a file: the chosen one, or by its content."""
     if not path.exists():
         raise NotFound(f"{path} does not exist.", "Give an existing file or folder.")
     if not path.is_file() and not path.is_dir():
@@ -142,17 +147,10 @@ def _choose_reader(path: Path, kind: str) -> Callable[..., ImportResult]:
             f"{path} is not a regular file or a folder.", "Save the input to a file first: an import reads it twice."
         )
     from cofio.transfer import importers
-
-    file_kind = _detect_format(path) if kind == "auto" else kind
-    if file_kind == "cofio":
-        return lambda session, keeper, **how: _import_lines(session, keeper, path, how)
-    return lambda session, keeper, **how: _import_facts(session, keeper, path, importers.READERS[file_kind], how)
-
-
-def _detect_format(path: Path) -> str:
-    from cofio.transfer import importers
     from cofio.transfer.jsonl_format import is_ours
 
+    if kind != "auto":
+        return kind
     if is_ours(path):
         return "cofio"
     try:
@@ -161,20 +159,6 @@ def _detect_format(path: Path) -> str:
         if is_ours(path, nearly=True):  # then the error names the invalid field
             return "cofio"
         raise
-
-
-def _import_lines(session: CliContext, keeper: Keeper, path: Path, how: dict[str, Any]) -> ImportResult:
-    from cofio.transfer.jsonl_format import JsonlFile
-
-    lines = JsonlFile(path)
-    with output.progress("Importing", lines.count(), hidden=session.as_json) as bar:
-        return keeper.import_lines(lines, name=path.name, by=BY, progress=bar.move_to, **how)
-
-
-def _import_facts(session: CliContext, keeper: Keeper, path: Path, reader: Any, how: dict[str, Any]) -> ImportResult:
-    with output.progress("Importing", reader.count(path) or 0, hidden=session.as_json) as bar:
-        name = f"{reader.name} {path.name}"
-        return keeper.import_facts(reader.read(path), name=name, by=BY, progress=bar.move_to, **how)
 
 
 def _print_imported(result: ImportResult, *, embedded: bool) -> None:
@@ -223,41 +207,8 @@ def copy(session: CliContext, source: str, target: str) -> None:
             except KeyboardInterrupt:
                 output.say("What was copied so far is kept: run the copy again to continue.")
                 raise
-    if session.as_json:
-        output.document(result.as_dict())
-    else:
-        _print_copied(result)
-
-
-@contextmanager
-def _open_stores(session: CliContext, source: str, target: str) -> Iterator[tuple[Store, Store]]:
-    """Open both stores. A missing source is not created."""
-    from cofio import bootstrap
-
-    source_settings, target_settings = (
-        replace(session.settings, store=url, backup_schedule="") for url in (source, target)
-    )
-    if _locate(source_settings) == _locate(target_settings):
-        raise InvalidInput("FROM and TO are the same store.", "Name another store as TO.")
-    if source_settings.store_file and not source_settings.store_file.exists():
-        raise NotFound(
-            f"There is no store at {source_settings.store_file}.", "The source comes first: `cofio copy FROM TO`."
-        )
-    with closing(bootstrap.open_store(source_settings)) as source_store:
-        if not source_settings.store_file and not source_store.changesets(1):
-            hint = "The source comes first: `cofio copy FROM TO`. A tenant is named by ?tenant=NAME in the URL."
-            raise NotFound(f"{source_settings.store_name} has no memories.", hint)
-        with closing(bootstrap.open_store(target_settings)) as target_store:
-            yield source_store, target_store
-
-
-def _locate(settings: Settings) -> Path | str:
-    return settings.store_file.resolve() if settings.store_file else settings.store_name
-
-
-def _print_copied(result: CopyResult) -> None:
-    from cofio.transfer.copy import STAYS
-
+    if session.print_json(result):
+        return
     brought = [(result.added, "new"), (result.changed, "updated"), (result.known, "unchanged")]
     parts = ", ".join(f"{number:,} {label}" for number, label in brought if number)
     removals = f"; {result.removed:,} deleted at the source were removed" if result.removed else ""
@@ -267,10 +218,31 @@ def _print_copied(result: CopyResult) -> None:
     episodes = f", {output.count(result.episodes, 'episode')}" if result.episodes else ""
     output.say(f"{number}{f' ({parts})' if parts else ''}{rows}{episodes}{keys}{removals}.")
     output.say(f"Both stores have the digest {result.digest}.")
-    output.say(f"Not copied: {STAYS}.")
+    output.say(f"Not copied: {transfer_copy.STAYS}.")
     if result.waiting:
         waits = output.count(result.waiting, "capture")
         output.say(f"The inbox of the source has {waits}: let the service process them, then copy again.")
+
+
+@contextmanager
+def _open_stores(session: CliContext, source: str, target: str) -> Iterator[tuple[Store, Store]]:
+    """Open both stores. A missing source is not created."""
+    from cofio import bootstrap
+
+    settings = [replace(session.settings, store=url, backup_schedule="") for url in (source, target)]
+    places = [store.store_file.resolve() if store.store_file else store.store_name for store in settings]
+    if places[0] == places[1]:
+        raise InvalidInput("FROM and TO are the same store.", "Name another store as TO.")
+    hint = "The source comes first: `cofio copy FROM TO`."
+    file = settings[0].store_file
+    if file and not file.exists():
+        raise NotFound(f"There is no store at {file}.", hint)
+    with closing(bootstrap.open_store(settings[0])) as source_store:
+        if not file and not source_store.changesets(1):
+            hint += " A tenant is named by ?tenant=NAME in the URL."
+            raise NotFound(f"{settings[0].store_name} has no memories.", hint)
+        with closing(bootstrap.open_store(settings[1])) as target_store:
+            yield source_store, target_store
 
 
 @command("backup", "cofio backup", "cofio backup --to /mnt/backups --keep-days 30", "cofio backup --list")
@@ -290,65 +262,48 @@ def backup(session: CliContext, to: Path | None, keep_days: int | None, listed: 
     session.refuse_service("backup")
     folder = to.expanduser() if to else session.settings.backups
     if listed:
-        _list_backups(session, copies.backups(folder))
+        backups = copies.backups(folder)
+        columns = (Field("made", "dim"), Field("bytes", "cyan", "right"), Field("file", wraps=True))
+        rows = ((output.when(entry.at), entry.bytes, entry.path) for entry in backups)
+        session.print_table({"backups": backups}, columns, rows, "There are no backups yet; `cofio backup` makes one.")
         return
     with output.progress("Copying", 100, hidden=session.as_json) as bar:
         new_backup = copies.make(session.settings.store_path, folder, _now, progress=bar.move_to_percent)
     removed = copies.prune_backups(folder, keep_days, _now) if keep_days else []
-    if session.as_json:
-        output.document({**new_backup.as_dict(), "removed": [str(path) for path in removed]})
+    if session.print_json({**new_backup.as_dict(), "removed": [str(path) for path in removed]}):
         return
     click.echo(str(new_backup.path))
     if removed:
         output.say(f"{output.count(len(removed), 'backup')} older than {keep_days} days removed.")
 
 
-def _list_backups(session: CliContext, backups: Sequence[Backup]) -> None:
-    columns = (Field("made", "dim"), Field("bytes", "cyan", "right"), Field("file", wraps=True))
-    rows = ((output.when(entry.at), entry.bytes, entry.path) for entry in backups)
-    empty = "There are no backups yet; `cofio backup` makes one."
-    session.print_table({"backups": [entry.as_dict() for entry in backups]}, columns, rows, empty)
-
-
-# ── restore ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def restore_backup(session: CliContext, name: str, *, yes: bool) -> None:
     """Replace the store by a backup, after confirmation and a backup of the current store."""
     from cofio.hooks import briefing_cache
     from cofio.transfer import restore
+    from cofio.transfer.backup import is_backup, latest
 
     settings = session.settings
-    folder = settings.backups
+    folder, file = settings.backups, Path(name).expanduser()
     session.refuse_running_service("restore of a backup", "memories added meanwhile would be lost")
-    file = _find_backup(name, folder)
+    if file.is_dir():
+        file = latest(file)
+    elif not file.exists():
+        if name == "latest":
+            file = latest(folder)
+        elif is_backup(name):
+            file = folder / name
     restore.check(file, settings.store_path)
-    if not session.is_confirmed(
-        f"Replace {settings.store_path} by {file}? A copy of the current store is kept.", yes=yes
-    ):
-        if session.as_json:
-            output.document(None)
+    question = f"Replace {settings.store_path} by {file}? A copy of the current store is kept."
+    if not session.is_confirmed(question, yes=yes):
+        session.print_json(None)
         return
     result = restore.restore(file, settings.store_path, folder, _now, by=BY)
     briefing_cache.clear(settings.home)  # they contain memories of the previous store
-    if session.as_json:
-        output.document(result.as_dict())
+    if session.print_json(result):
         return
-    output.say(
-        f"{output.count(result.memories, 'memory', 'memories')} restored, archived ones too, from {result.path}."
-    )
+    number = output.count(result.memories, "memory", "memories")
+    output.say(f"{number} restored, archived ones too, from {result.path}.")
     if result.kept:
         again = "" if result.kept.name.startswith("damaged-") else "; `cofio restore` accepts that file too"
         output.say(f"The previous store is in {result.kept}{again}.")
-
-
-def _find_backup(name: str, folder: Path) -> Path:
-    """Return the backup file: the newest in the default or named folder, a path, or a name in the default folder."""
-    from cofio.transfer.backup import is_backup, latest
-
-    path = Path(name).expanduser()
-    if name == "latest" and not path.exists():
-        return latest(folder)
-    if path.is_dir():
-        return latest(path)
-    return folder / name if not path.exists() and is_backup(name) else path

@@ -28,33 +28,32 @@ def ui(session: CliContext, page: str | None, only_print: bool) -> None:
     from cofio.server import daemon
 
     state = daemon.status(session.settings)
-    url = _find_address(state, page, named=bool(session.settings.url))
+    if not state["answering"]:
+        raise _explain_silence(state, named=bool(session.settings.url))
+    url = f"{state['url'].rstrip('/')}/ui{f'/{page}' if page else ''}"
     opened = not only_print and _open_browser(url)
-    if session.as_json:
-        output.document({"url": url, "opened": opened})
+    if session.print_json({"url": url, "opened": opened}):
         return
     click.echo(url)
-    if not only_print:
-        _tell(opened, wants_key=state["key"] in ("missing", "wrong", "ok"))
+    if not only_print and not opened:
+        output.say("No browser could be opened. Open this URL yourself.")
+    if not only_print and state["key"] in ("missing", "wrong", "ok"):
+        output.say(
+            "The page asks for a key: enter one that `cofio keys create` printed, or the service's COFIO_API_KEY."
+        )
 
 
-def _find_address(state: dict[str, Any], page: str | None, *, named: bool) -> str:
-    """Return the URL of the page. Raise Unavailable if no service answers."""
-    if state["answering"]:
-        return f"{state['url'].rstrip('/')}/ui{f'/{page}' if page else ''}"
+def _explain_silence(state: dict[str, Any], *, named: bool) -> Unavailable:
     if named:
-        raise Unavailable(
-            f"No service answers at {state['url']}.", "Start the service there, or omit --url and unset COFIO_URL."
-        )
+        hint = "Start the service there, or omit --url and unset COFIO_URL."
+        return Unavailable(f"No service answers at {state['url']}.", hint)
     if not state["running"]:
-        raise Unavailable(
-            "No service runs for this store, and the pages are part of the service.",
-            "Start the service with `cofio up`.",
-        )
+        message = "No service runs for this store, and the pages are part of the service."
+        return Unavailable(message, "Start the service with `cofio up`.")
     if state.get("problem"):
         hint = "Run `cofio down --force`, then `cofio up`."
-        raise Unavailable(f"The service (pid {state['pid']}) runs and does not answer.", hint)
-    raise Unavailable(f"The service (pid {state['pid']}) is still starting.", "Try again in a moment.")
+        return Unavailable(f"The service (pid {state['pid']}) runs and does not answer.", hint)
+    return Unavailable(f"The service (pid {state['pid']}) is still starting.", "Try again in a moment.")
 
 
 def _open_browser(url: str) -> bool:
@@ -66,12 +65,3 @@ def _open_browser(url: str) -> bool:
         return getattr(browser, "name", "") not in _OF_TERMINALS and browser.open(url)
     except webbrowser.Error:
         return False
-
-
-def _tell(opened: bool, *, wants_key: bool) -> None:
-    if not opened:
-        output.say("No browser could be opened. Open this URL yourself.")
-    if wants_key:
-        output.say(
-            "The page asks for a key: enter one that `cofio keys create` printed, or the service's COFIO_API_KEY."
-        )
