@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cofio.cli.store_audit import NEXT
+from cofio.cli.maintenance import NEXT
 from cofio.client import Client
 from cofio.settings import Settings
 from tests.cli.conftest import InProcessCli, Shell, hashing_keeper, running_service

@@ -83,7 +83,6 @@ def _print_changes(changes: Sequence[Change | KnowledgeChange], *columns: Field)
 
 
 def _print_changeset(changeset: Changeset) -> None:
-    """Print the changes to memories, and those to domain knowledge."""
     if changeset.changes or not changeset.knowledge:
         _print_changes(changeset.changes, ID, TEXT)
     if changeset.knowledge:
@@ -98,7 +97,6 @@ def _name(change: Change | KnowledgeChange) -> str:
 
 
 def _get_text(change: Change | KnowledgeChange, missing: str) -> str:
-    """Return the text of the memory or row after the change, or before it."""
     content = change.after or change.before
     if content is None:
         return missing

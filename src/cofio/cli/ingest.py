@@ -101,7 +101,6 @@ def _ingest_turns(session: CliContext, file: Path, about: dict[str, Any], *, dry
 
 
 def _observe(session: CliContext, file: Path, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
-    """Return the result of learning from an observed dialogue, or its preview."""
     response = (sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()).decode("utf-8", "replace")
     intent, turn = about.pop("intent", ""), about.pop("dialogue", "")
     with ended_in_order(), session.memories(new=not dry_run) as memories:
@@ -113,7 +112,6 @@ def _observe(session: CliContext, file: Path, about: dict[str, Any], *, dry_run:
 
 
 def _learn(memories: Memories, turn: TranscriptTurn, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
-    """Return the result of learning a turn, or its preview."""
     origin = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
     if dry_run:
         return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **origin).as_dict()}

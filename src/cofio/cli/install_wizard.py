@@ -150,7 +150,6 @@ class InstallWizard:
         return replace(choice, key=self._ask_key(choice)) if choice.key_name else choice
 
     def _ask_provider(self) -> str | None:
-        """Ask for the provider; without questions, return the configured one."""
         current = self.settings.extract_provider.lower()
         if self.yes:
             return current or None

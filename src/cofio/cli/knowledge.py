@@ -223,7 +223,6 @@ def list_(session: CliContext, table: str | None, limit: int, after: str | None,
 
 
 def _print_rows(rows: Sequence[Knowledge], action: str = "") -> None:
-    """Print rows of one table, with the action taken on them."""
     if verdicts := [row for row in rows if isinstance(row, Feedback)]:
         columns = [_REF, Field("verdict", "green"), Field("about", wraps=True), Field("note", wraps=True)]
         output.table((*columns, Field("", "dim"), WHEN), map(_format_feedback, verdicts))
@@ -304,7 +303,6 @@ def check(session: CliContext, source: str, metric: str, value: tuple[float, str
 
 
 def _explain_no_match(memories: Memories, source: str, metric: str, unit: str) -> str:
-    """Explain why no threshold is crossed: there is none, or only one in another unit."""
     lists = [memories.knowledge.list("thresholds", source=name, metric=metric) for name in (source, ANY)]
     thresholds = [row for rows in lists for row in rows if isinstance(row, Threshold)]
     if not thresholds:
@@ -430,7 +428,6 @@ def process(session: CliContext, why: str) -> None:
 
 
 def _print_feedback(session: CliContext, changeset: Changeset, *, is_pending: bool = False) -> None:
-    """Print the changes of confidence."""
     if session.print_json(changeset):
         return
     rows = [

@@ -59,7 +59,6 @@ def mcp(session: CliContext, folder: Path | None) -> None:
 
 
 def _serve(dispatcher: Dispatcher) -> None:
-    """Serve the client on standard input and output until it disconnects."""
     # Reserve standard input and output for the protocol: other output goes to standard error.
     reading = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
     writing = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -82,7 +81,6 @@ def _make_usage_error(name: str | None) -> click.UsageError:
 
 
 def _make_dispatcher(session: CliContext, folder: Path, at_hand: SessionMemories) -> Dispatcher:
-    """Return the dispatcher for a client, in the project of this folder."""
     from cofio.hooks import project
     from cofio.server.mcp.caller import BY, Caller, folder_or_name
     from cofio.server.mcp.dispatcher import Dispatcher

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.episodes import print_episodes
 from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Field
+from cofio.cli.sessions import print_episodes
 from cofio.cli.shared_options import (
     BY,
     PROJECT,

@@ -139,7 +139,6 @@ def import_(
 
 
 def _detect_format(path: Path, kind: str) -> str:
-    """Return the format of a file: the chosen one, or by its content."""
     if not path.exists():
         raise NotFound(f"{path} does not exist.", "Give an existing file or folder.")
     if not path.is_file() and not path.is_dir():

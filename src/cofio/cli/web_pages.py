@@ -57,7 +57,6 @@ def _explain_silence(state: dict[str, Any], *, named: bool) -> Unavailable:
 
 
 def _open_browser(url: str) -> bool:
-    """Return whether a graphical browser opened the URL."""
     import webbrowser
 
     try:

@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
 
@@ -32,7 +32,7 @@ from cofio.models.exchange import (
     dialogue,
 )
 from cofio.models.llm_calls import LLMCall, LLMUsage
-from cofio.models.maintenance import Audit, Contradictions, MaintenancePlan, MaintenanceRun, Refusal, View
+from cofio.models.maintenance import Audit, Contradictions, MaintenancePlan, MaintenanceRun, View
 from cofio.models.markdown_notes import IndexResult, NotesFolder, VaultExportResult
 from cofio.models.memory import (
     Briefing,
@@ -41,7 +41,6 @@ from cofio.models.memory import (
     Decision,
     Delete,
     EditKwargs,
-    Explanation,
     Fact,
     FactKwargs,
     FreshnessResult,
@@ -75,21 +74,11 @@ class Client:
 
     def __init__(self, url: str, key: str = "", timeout: float = 60.0) -> None:
         self._wire = HttpTransport(url, key, timeout)
+        self._get, self._post = self._wire.get, self._wire.post
 
     # ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _get(self, kind: type[_Value], path: str, key: str = "", /, **params: Any) -> _Value:
-        """Return the reply to a GET, or its field `key`, as a value of this type."""
-        reply = self._wire.ask("GET", path, **params)
-        return decode(kind, reply[key] if key else reply)
-
-    def _post(self, kind: type[_Value], path: str, key: str = "", /, *, by: str = "", **body: Any) -> _Value:
-        """Return the reply to a POST, or its field `key`, as a value of this type."""
-        reply = self._wire.ask("POST", path, body or None, by=by)
-        return decode(kind, reply[key] if key else reply)
-
     def _change(self, method: str, path: str, body: Mapping[str, Any] | None, by: str, **params: Any) -> Change:
-        """Return the only change that a request made."""
         return self._fetch_changes(self._wire.ask(method, path, body, by=by, **params))[0]
 
     def _fetch_changes(self, reply: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -103,7 +92,7 @@ class Client:
         """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it)."""
         body = {**_fact_body(as_fact(fact, fields)), "deduplicate": dedup, "why": why}
         reply = self._wire.ask("POST", "/memory/add", body, by=by)
-        return self._load_near([reply], self._fetch_changes(reply)[:1])[0]
+        return self._load_changes(reply, [reply])[0]
 
     def add_all(
         self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
@@ -114,12 +103,16 @@ class Client:
             return []
         body = {"memories": bodies, "deduplicate": dedup, "why": why}
         reply = self._wire.ask("POST", "/memory/add-batch", body, by=by)
-        return self._load_near(reply["results"], _match_changes(reply["results"], self._fetch_changes(reply)))
+        return self._load_changes(reply, reply["results"])
 
-    def _load_near(self, results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> builtins.list[Change]:
-        """Return the changes, with similar memories that stayed but may be outdated."""
+    def _load_changes(self, reply: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> builtins.list[Change]:
+        """Return the change of each result, with similar memories that stayed but may be outdated."""
+        waiting: dict[int, deque[Change]] = defaultdict(deque)  # several changes of one memory are in order
+        for change in self._fetch_changes(reply):
+            waiting[change.memory_id].append(change)
         updated = []
-        for result, change in zip(results, changes, strict=True):
+        for result in results:
+            change = waiting[result["id"]].popleft()
             near = tuple(self.get(row["id"]) for row in result.get("near", ()))
             updated.append(replace(change, near=near) if near else change)
         return updated
@@ -185,10 +178,9 @@ class Client:
     def search_all(self, queries: Sequence[str | Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
         """Return one list of hits per query, in order."""
         hit_lists: builtins.list[builtins.list[Hit]] = []
-        for start in range(0, len(queries), _QUERIES_AT_ONCE):
-            body = {
-                "queries": [_query_body(as_query(query, {})) for query in queries[start : start + _QUERIES_AT_ONCE]]
-            }
+        bodies = [_query_body(as_query(query, {})) for query in queries]
+        for start in range(0, len(bodies), _QUERIES_AT_ONCE):
+            body = {"queries": bodies[start : start + _QUERIES_AT_ONCE]}
             reply = self._wire.ask("POST", "/search/batch", body, by=by)
             hit_lists += [[_parse_hit(row) for row in result["results"]] for result in reply["results"]]
         return hit_lists
@@ -210,17 +202,9 @@ class Client:
         until: str = "",
     ) -> builtins.list[EpisodeHit]:
         """Search conversations by turn: matching episodes, best first, each with its best passage."""
-        scope = Scope(
-            source=source,
-            source_prefix=source_prefix,
-            project=project,
-            visible_in=visible_in,
-            session=session,
-            agent=agent,
-            since=since,
-            until=until,
-        )
-        body = _query_body(Query(text=query, k=k, skip=skip, min_score=min_score, scope=scope))
+        where = {"source": source, "source_prefix": source_prefix, "project": project, "visible_in": visible_in}
+        where |= {"session": session, "agent": agent, "since": since, "until": until}
+        body = _query_body(Query(text=query, k=k, skip=skip, min_score=min_score, scope=as_scope(where)))
         return self._post(builtins.list[EpisodeHit], "/episodes/search", "episodes", **body)
 
     def episode(self, episode_id: int) -> Episode:
@@ -555,64 +539,53 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     @property
     def knowledge(self) -> ClientKnowledge:
         """Structured domain knowledge: patterns, correlations, thresholds, seasonal patterns, feedback."""
-        return ClientKnowledge(self._wire.ask)
+        return ClientKnowledge(self._wire)
 
     @property
     def notes(self) -> ClientNotes:
         """Markdown files as memories, on the service's machine."""
-        return ClientNotes(self._wire.ask, self._fetch_changes)
+        return ClientNotes(self._wire, self._fetch_changes)
 
     def _parse_plan(self, reply: Mapping[str, Any]) -> MaintenancePlan:
-        return MaintenancePlan(
-            chore=reply["chore"],
-            decisions=tuple(_parse_decision(row) for row in reply["decisions"]),
-            refused=decode(tuple[Refusal, ...], reply["refused"]),
-            examined=reply["examined"],
-            note=reply["note"],
-            dry_run=reply["dry_run"],
-            changeset=None if reply["changeset"] is None else self.changeset(reply["changeset"]),
-            as_of=reply["as_of"],
-        )
+        plan = decode(MaintenancePlan, {**reply, "decisions": (), "changeset": None})
+        decisions = tuple(_parse_decision(row) for row in reply["decisions"])
+        changeset = None if reply["changeset"] is None else self.changeset(reply["changeset"])
+        return replace(plan, decisions=decisions, changeset=changeset)
 
 
 class ClientNotes:
     """Markdown notes of a keeper in another process. Folders are those of its machine."""
 
-    def __init__(
-        self, ask: Callable[..., Any], fetch_changes: Callable[[Mapping[str, Any]], tuple[Change, ...]]
-    ) -> None:
-        self._ask, self._fetch_changes = ask, fetch_changes
+    def __init__(self, wire: HttpTransport, fetch_changes: Callable[[Mapping[str, Any]], tuple[Change, ...]]) -> None:
+        self._wire, self._fetch_changes = wire, fetch_changes
 
     def flush(
         self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **fields: Unpack[NoteKwargs]
     ) -> Change:
         """Write a summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder and store it as memory of `file:<name>`."""
         body = {"summary": summary, **fields, **({"tags": list(tags)} if tags else {})}
-        return self._fetch_changes(self._ask("POST", "/notes/flush", body, by=by))[0]
+        return self._fetch_changes(self._wire.ask("POST", "/notes/flush", body, by=by))[0]
 
     def index(
         self, folder: Path | str | None = None, *, label: str = "", dry_run: bool = False, by: str = "library"
     ) -> IndexResult:
         """Sync memories with the files of a folder (default: the notes folder): new, edited, moved and deleted ones."""
         body = {"folder": str(folder or ""), "label": label, "dry_run": dry_run}
-        return decode(IndexResult, self._ask("POST", "/notes/index", body, by=by))
+        return self._wire.post(IndexResult, "/notes/index", by=by, **body)
 
     def folders(self) -> builtins.list[NotesFolder]:
         """Return the folders that were indexed or are followed."""
-        return decode(builtins.list[NotesFolder], self._ask("GET", "/notes")["folders"])
+        return self._wire.get(builtins.list[NotesFolder], "/notes", "folders")
 
     def export(self, folder: Path | str, **scope: Unpack[ScopeKwargs]) -> VaultExportResult:
         """Write the memories of a scope to a vault, one note each. `index` imports edits of them."""
-        body = {"folder": str(folder), **_scope(scope)}
-        return decode(VaultExportResult, self._ask("POST", "/notes/export", body))
+        return self._wire.post(VaultExportResult, "/notes/export", folder=str(folder), **_scope(scope))
 
 
 # ── request bodies ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -663,31 +636,13 @@ def _duplicates_body(threshold: float | None, within: Mapping[str, Any], *, dry_
 
 
 def _parse_hit(content: Mapping[str, Any]) -> Hit:
-    why = content.get("why")
-    return Hit(
-        memory=Memory.from_dict(content),
-        score=content["score"],
-        similarity=content["similarity"],
-        keyword=content["keyword_score"],
-        match_type=content["match_type"],
-        why=decode(Explanation, why) if why else None,
-        freshness=content.get("freshness", ""),
-        stale=tuple(content.get("stale", ())),
-    )
+    return decode(Hit, {**content, "memory": content, "keyword": content["keyword_score"]})
 
 
 def _parse_decision(content: Mapping[str, Any]) -> Delete | Merge:
     if content["action"] == "merge":
         return Merge(tuple(content["ids"]), Fact(text=content["text"]), content.get("reason", ""))
     return decode(Delete, content)
-
-
-def _match_changes(results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[Change]:
-    """Return the change of each fact; several changes of one memory come in the order of the facts."""
-    waiting: dict[int, deque[Change]] = defaultdict(deque)
-    for change in changes:
-        waiting[change.memory_id].append(change)
-    return [waiting[result["id"]].popleft() for result in results]
 
 
 def _path(*parts: Any) -> str:
@@ -700,6 +655,5 @@ def _parse_capture(content: dict[str, Any]) -> CaptureStatus:
 
 
 def _exchange_body(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an exchange that are set."""
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in about.items()}
     return {name: value for name, value in values.items() if value not in ("", None)}

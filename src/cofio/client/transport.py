@@ -6,13 +6,16 @@ import json
 import ssl
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from cofio.client.decoding import decode
 from cofio.errors import InvalidInput, Misconfigured, Unavailable, class_for_code
 
 if TYPE_CHECKING:
     import httpx2  # 0.1 s: imported for the first request
+
+_Value = TypeVar("_Value")
 
 
 class HttpTransport:
@@ -37,6 +40,16 @@ class HttpTransport:
             limits=httpx2.Limits(keepalive_expiry=None),
             headers={"User-Agent": "cofio", "Accept-Encoding": "identity"},
         )
+
+    def get(self, kind: type[_Value], path: str, key: str = "", /, **params: Any) -> _Value:
+        """Return the reply to a GET, or its field `key`, as a value of this type."""
+        reply = self.ask("GET", path, **params)
+        return decode(kind, reply[key] if key else reply)
+
+    def post(self, kind: type[_Value], path: str, key: str = "", /, *, by: str = "", **body: Any) -> _Value:
+        """Return the reply to a POST, or its field `key`, as a value of this type."""
+        reply = self.ask("POST", path, body or None, by=by)
+        return decode(kind, reply[key] if key else reply)
 
     def ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, /, *, by: str = "", **params: Any
@@ -110,8 +123,11 @@ class HttpTransport:
             hint = "It may be busy: retry, and see `cofio status`."
             return Unavailable(f"{self._url} did not answer within {self._timeout:g} s.", hint)
         hint = "Start the service with `cofio up`, or check the URL (--url, COFIO_URL)."
-        if _has_cause(error, ConnectionRefusedError):
-            return Unavailable(f"No service listens at {self._url}.", hint)
+        cause: BaseException | None = error
+        while cause:
+            if isinstance(cause, ConnectionRefusedError):
+                return Unavailable(f"No service listens at {self._url}.", hint)
+            cause = cause.__cause__ or cause.__context__
         return Unavailable(f"{self._url} cannot be reached: {error or type(error).__name__}.", hint)
 
 
@@ -137,12 +153,6 @@ def _parse_url(url: str) -> tuple[str, str]:
     except ValueError:
         pass
     raise Misconfigured(f"{url!r} is not a valid service URL.", "Use the form http://HOST:PORT.")
-
-
-def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
-    while error is not None and not isinstance(error, kind):
-        error = error.__cause__ or error.__context__
-    return error is not None
 
 
 def _check_header(value: str, name: str) -> str:

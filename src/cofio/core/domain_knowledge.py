@@ -22,7 +22,6 @@ from cofio.models.domain_knowledge import (
     ActivePattern,
     Claim,
     Correlation,
-    CorrelationKwargs,
     CorrelationStep,
     DeleteRow,
     Feedback,
@@ -31,17 +30,13 @@ from cofio.models.domain_knowledge import (
     KnowledgeChange,
     KnowledgeReading,
     OwnerKwargs,
-    Pattern,
-    PatternKwargs,
     PurgeRow,
     PutRow,
     RowDecision,
     RowKwargs,
     Seasonal,
-    SeasonalKwargs,
     Table,
     Threshold,
-    ThresholdKwargs,
     check_table,
     fold,
     is_same_row,
@@ -59,6 +54,7 @@ from cofio.models.memory import (
     check_text,
     to_utc_iso,
 )
+from cofio.models.typed_knowledge import TypedKnowledge
 from cofio.ports import Clock
 
 MAX_DEPTH = 10  # steps of a walk
@@ -69,7 +65,7 @@ _SIDES = ("source_a", "source_b")
 _Decide: TypeAlias = Callable[[], Sequence[RowDecision]]
 
 
-class KnowledgeBase:
+class KnowledgeBase(TypedKnowledge):
     """Domain knowledge tables of a keeper, limited to what it may see."""
 
     def __init__(self, writer: Writer, clock: Clock) -> None:
@@ -111,49 +107,6 @@ class KnowledgeBase:
 
         return self._commit(decide, by, why or "put").knowledge[0]
 
-    def upsert_pattern(
-        self, pattern: str, *, by: str = "library", why: str = "", **fields: Unpack[PatternKwargs]
-    ) -> Pattern:
-        """Store a pattern and return it."""
-        return cast(Pattern, self.put("patterns", pattern=pattern, by=by, why=why, **fields).after)
-
-    def upsert_correlation(
-        self,
-        source_a: str,
-        source_b: str,
-        rule: str,
-        *,
-        by: str = "library",
-        why: str = "",
-        **fields: Unpack[CorrelationKwargs],
-    ) -> Correlation:
-        """Store a correlation and return it."""
-        change = self.put("correlations", source_a=source_a, source_b=source_b, rule=rule, by=by, why=why, **fields)
-        return cast(Correlation, change.after)
-
-    def upsert_threshold(
-        self,
-        source: str,
-        metric: str,
-        value: float,
-        direction: str,
-        *,
-        by: str = "library",
-        why: str = "",
-        **fields: Unpack[ThresholdKwargs],
-    ) -> Threshold:
-        """Store a threshold and return it."""
-        change = self.put(
-            "thresholds", source=source, metric=metric, value=value, direction=direction, by=by, why=why, **fields
-        )
-        return cast(Threshold, change.after)
-
-    def upsert_seasonal(
-        self, pattern: str, period: str, *, by: str = "library", why: str = "", **fields: Unpack[SeasonalKwargs]
-    ) -> Seasonal:
-        """Store a seasonal pattern and return it. Raise InvalidInput for invalid times."""
-        return cast(Seasonal, self.put("seasonal", pattern=pattern, period=period, by=by, why=why, **fields).after)
-
     def get(self, table: str, key: str) -> Knowledge:
         """Return a row. Raise NotFound if it does not exist."""
         return self._get_row(check_table(table), key) or _refuse_unknown(f"{table}/{key}")
@@ -170,13 +123,6 @@ class KnowledgeBase:
         """List the rows of a table: claims by confidence in descending order, feedback newest first."""
         check_int(limit, "limit", least=1, most=MAX_PAGE)
         return self._domain.rows(check_table(table), least=min_confidence, where=where, limit=limit, after=after)
-
-    def patterns(
-        self, min_confidence: float = 0.0, *, limit: int = 50, after: str | None = None, **where: Unpack[RowKwargs]
-    ) -> builtins.list[Pattern]:
-        """List the patterns by confidence, highest first."""
-        rows = self.list("patterns", min_confidence=min_confidence, limit=limit, after=after, **where)
-        return cast(builtins.list[Pattern], rows)
 
     def delete(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
         """Remove a row; undoing the changeset restores it. The effect of a processed verdict is reverted."""
