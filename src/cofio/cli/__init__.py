@@ -112,23 +112,28 @@ class Cofio(click.Group):
     ) -> NoReturn:
         """Run and exit: 0 success, 1 an error of cofio, 2 wrong usage, 130 interrupted."""
         arguments = list(sys.argv[1:] if args is None else args)
+        as_json = "--json" in arguments
         extra.pop("standalone_mode", None)
         extra["obj"] = extra.get("obj") or CliContext()
         try:
             super().main(arguments, prog_name or "cofio", standalone_mode=False, **extra)
         except CofioError as error:
-            _print_error("--json" in arguments, error.code, error.message, error.hint)
+            _print_error(as_json, error.code, error.message, error.hint)
             sys.exit(1)
         except click.UsageError as error:
-            _print_usage_error("--json" in arguments, error)
+            if as_json:
+                path = error.ctx.command_path if error.ctx else "cofio"
+                _print_error(as_json, "usage", error.format_message(), f"See `{path} --help`.")
+            else:
+                error.show()
             sys.exit(2)
         except BrokenPipeError:
             raise
         except OSError as error:  # for example a full disk behind standard output
-            _print_error("--json" in arguments, "error", f"Reading or writing failed: {error.strerror}.", _OS_HINT)
+            _print_error(as_json, "error", f"Reading or writing failed: {error.strerror}.", _OS_HINT)
             sys.exit(1)
         except click.ClickException as error:  # for example an editor that failed
-            _print_error("--json" in arguments, "error", error.format_message(), "")
+            _print_error(as_json, "error", error.format_message(), "")
             sys.exit(1)
         except click.Abort:
             click.echo("Stopped.", err=True)
@@ -161,14 +166,6 @@ def _print_error(as_json: bool, code: str, message: str, hint: str) -> None:
     output.say(f"Error: {message}")
     if hint:
         output.say(hint)
-
-
-def _print_usage_error(as_json: bool, error: click.UsageError) -> None:
-    if as_json:
-        path = error.ctx.command_path if error.ctx else "cofio"
-        _print_error(True, "usage", error.format_message(), f"See `{path} --help`.")
-    else:
-        error.show()
 
 
 @click.group(

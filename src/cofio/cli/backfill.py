@@ -17,7 +17,7 @@ from cofio.cli.shared_options import BY, PROJECT, CliContext, Memories, command,
 
 if TYPE_CHECKING:
     from cofio.core import Keeper
-    from cofio.server.backfill import Survey, TurnSender
+    from cofio.server.backfill import Survey
     from cofio.transfer.importers import Found
 
 CLIENTS = ("claude-code", "codex")
@@ -211,7 +211,14 @@ def _run(
         )
         raise
     memories.end_backfill(series, by=BY)
-    _print_result(session, sender, notes)
+    summary = {"series": series, "turns": sender.new, "notes": notes, "waiting": sender.waiting}
+    if session.print_json({**summary, "skipped": _format_skipped(sender.skipped)}):
+        return
+    output.say_skipped(sender.skipped, _SKIPPED_SHOWN)
+    learned = f"{output.count(sender.new, 'turn')} and {output.count(notes, 'section')} of notes"
+    output.say(f"Learned from {learned}; `cofio undo {series}` reverts it.")
+    if sender.waiting:
+        output.say(f"{output.count(sender.waiting, 'turn')} still pending: `cofio inbox --state pending` shows why.")
 
 
 def _make_worker(memories: Memories) -> Callable[[], object]:
@@ -237,15 +244,3 @@ def _report_stall(reason: str) -> None:
 
 def _format_skipped(skipped: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"path": path, "why": reason} for path, reason in skipped]
-
-
-def _print_result(session: CliContext, sender: TurnSender, notes: int) -> None:
-    summary = {"series": sender.series, "turns": sender.new, "notes": notes, "waiting": sender.waiting}
-    if session.print_json({**summary, "skipped": _format_skipped(sender.skipped)}):
-        return
-    output.say_skipped(sender.skipped, _SKIPPED_SHOWN)
-    learned = f"{output.count(sender.new, 'turn')} and {output.count(notes, 'section')} of notes"
-    output.say(f"Learned from {learned}; `cofio undo {sender.series}` reverts it.")
-    if sender.waiting:
-        turns = output.count(sender.waiting, "turn")
-        output.say(f"{turns} still pending: `cofio inbox --state pending` shows why.")

@@ -13,10 +13,9 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import ID, TEXT, WHEN, Field
-from cofio.cli.shared_options import BY, CliContext, Memories, command, ended_in_order, fact_fields, limit_option
+from cofio.cli.shared_options import BY, CliContext, command, ended_in_order, fact_fields, limit_option
 from cofio.errors import InvalidInput
 from cofio.hooks import transcripts
-from cofio.hooks.transcripts import TranscriptTurn
 from cofio.models.exchange import ANALYSIS, OBSERVATION, OPEN, STATES, CaptureStatus, InboxStatus, Item, dialogue
 from cofio.models.memory import VISIBILITIES
 
@@ -95,7 +94,15 @@ def _ingest_turns(session: CliContext, file: Path, about: dict[str, Any], *, dry
         output.progress("Learning", len(turns), hidden=session.as_json) as bar,
     ):
         for turn in turns:
-            results.append(_learn(memories, turn, about, dry_run=dry_run))
+            origin = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
+            if dry_run:
+                preview = memories.learn(turn.messages, dry_run=True, by=BY, **origin)
+                results.append({"turn": turn.turn, **preview.as_dict()})
+            else:
+                # Without a session a turn is named by its text only, which may occur in another project too.
+                name = turn.turn if turn.session else f"{about.get('project') or about.get('source', '')}#{turn.turn}"
+                status = memories.capture(turn.messages, wait=True, by=BY, turn=name, **origin)
+                results.append(_report_capture(status, turn.turn))
             bar.advance(1)
     return results
 
@@ -109,15 +116,6 @@ def _observe(session: CliContext, file: Path, about: dict[str, Any], *, dry_run:
             preview = memories.learn(messages, dry_run=True, by=BY, context=OBSERVATION, **about)
             return {"turn": turn, **preview.as_dict()}
         return _report_capture(memories.observe(intent, response, wait=True, by=BY, turn=turn, **about), turn)
-
-
-def _learn(memories: Memories, turn: TranscriptTurn, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
-    origin = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
-    if dry_run:
-        return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **origin).as_dict()}
-    # Without a session a turn is named by its text only, which may occur in another project too.
-    name = turn.turn if turn.session else f"{about.get('project') or about.get('source', '')}#{turn.turn}"
-    return _report_capture(memories.capture(turn.messages, wait=True, by=BY, turn=name, **origin), turn.turn)
 
 
 def _report_capture(status: CaptureStatus, turn: str) -> dict[str, Any]:

@@ -147,7 +147,16 @@ class InstallWizard:
         if self.provider in provider.AGENTS:
             self.out.line(f"  {provider.AGENTS[name]}")
         choice = provider.known_choice(self.settings, name, self.model)
-        return replace(choice, key=self._ask_key(choice)) if choice.key_name else choice
+        if not choice.key_name:
+            return choice
+        if self.provider_key == "-":
+            return replace(choice, key=sys.stdin.readline().strip())
+        if self.provider_key or self.yes:
+            return replace(choice, key=self.provider_key or choice.key)
+        beside = " (Enter keeps the current one)" if choice.key else ""
+        label = f"  {provider.CALLED[choice.provider]} API key{beside}"
+        key = click.prompt(label, default=choice.key, hide_input=True, show_default=False)
+        return replace(choice, key=str(key).strip())
 
     def _ask_provider(self) -> str | None:
         current = self.settings.extract_provider.lower()
@@ -162,15 +171,6 @@ class InstallWizard:
         answer = click.prompt("  >", type=numbers, default=str(usual), prompt_suffix=" ", show_choices=False)
         self.out.line()
         return names[int(answer) - 1]
-
-    def _ask_key(self, choice: Choice) -> str:
-        if self.provider_key == "-":
-            return sys.stdin.readline().strip()
-        if self.provider_key or self.yes:
-            return self.provider_key or choice.key
-        beside = " (Enter keeps the current one)" if choice.key else ""
-        label = f"  {provider.CALLED[choice.provider]} API key{beside}"
-        return str(click.prompt(label, default=choice.key, hide_input=True, show_default=False)).strip()
 
     # ── 3: the hooks ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Field
 from cofio.cli.shared_options import BY, CliContext, Memories, command, ended_in_order, limit_option, why_option, within
 from cofio.errors import NotFound
 from cofio.models.llm_calls import LLMCall, LLMTotal
-from cofio.models.maintenance import CHORES, VIEWS, Audit, Finding, MaintenancePlan, View
+from cofio.models.maintenance import CHORES, VIEWS, Finding, MaintenancePlan, View
 from cofio.models.memory import Delete, Merge
 
 _WHY = Field("why", "dim", wraps=True)
@@ -246,22 +246,19 @@ def audit(session: CliContext, examples: int, strict: bool) -> None:
         with output.progress("Auditing", 100, hidden=session.as_json or is_remote) as bar:
             report = memories.audit(examples=examples, progress=lambda done, _: bar.move_to(done))
     if not session.print_json(report):
-        _print_report(report)
+        columns = (Field("finding", "cyan"), Field("count", align="right"), Field("meaning", "dim", wraps=True))
+        output.table(columns, ((_format_title(finding), finding.count, finding.says) for finding in report.findings))
+        for finding in report.findings:
+            if finding.count and finding.examples:
+                _print_examples(finding)
+        if report.note:
+            output.say(report.note)
+        number = output.count(report.memories, "memory", "memories")
+        is_clean = not any(finding.count for finding in report.findings)
+        outcome = "nothing was found" if is_clean else "the audit changed nothing"
+        output.say(f"{number} checked; {outcome}.")
     if strict and any(finding.count for finding in report.findings if finding.name in SEVERE):
         sys.exit(_FAILED)
-
-
-def _print_report(report: Audit) -> None:
-    columns = (Field("finding", "cyan"), Field("count", align="right"), Field("meaning", "dim", wraps=True))
-    output.table(columns, ((_format_title(finding), finding.count, finding.says) for finding in report.findings))
-    for finding in report.findings:
-        if finding.count and finding.examples:
-            _print_examples(finding)
-    if report.note:
-        output.say(report.note)
-    number = output.count(report.memories, "memory", "memories")
-    clean = not any(finding.count for finding in report.findings)
-    output.say(f"{number} checked; nothing was found." if clean else f"{number} checked; the audit changed nothing.")
 
 
 def _print_examples(finding: Finding) -> None:

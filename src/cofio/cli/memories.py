@@ -360,7 +360,12 @@ def edit(
     changes = {**about, **{name: value for name, value in fields.items() if value is not None}}
     with session.memories() as memories:
         if not changes:
-            changes = _edit_text(memories, memory_id)
+            old_text = memories.get(memory_id).text
+            if not (sys.stdin.isatty() and sys.stdout.isatty()):
+                raise click.UsageError("There is no terminal for an editor. Give --text or another option.")
+            new_text = click.edit(old_text, extension=".txt") or ""
+            if new_text.strip() not in ("", old_text.strip()):
+                changes = {"text": new_text}
         change = memories.update(memory_id, by=BY, why=why, **changes) if changes else None
         memory = change.memory if change else memories.get(memory_id)
     if session.as_json:
@@ -371,14 +376,6 @@ def edit(
         output.say(f"Memory {memory_id} is changed: {', '.join(changes)} (changeset {change.changeset}).")
     else:
         output.say("Nothing was changed.")
-
-
-def _edit_text(memories: Memories, memory_id: int) -> dict[str, Any]:
-    old_text = memories.get(memory_id).text
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError("There is no terminal for an editor. Give --text or another option.")
-    new_text = click.edit(old_text, extension=".txt")
-    return {"text": new_text} if new_text and new_text.strip() and new_text.strip() != old_text.strip() else {}
 
 
 @command(

@@ -278,8 +278,8 @@ def _gather_options(name: str, options: Mapping[str, _Option]) -> Callable[[_Com
     return decorated
 
 
-def _text(name: str, description: str, metavar: str = "NAME") -> _Option:
-    return click.option(f"--{name}", metavar=metavar, help=description)
+def _text(name: str, description: str, metavar: str = "NAME", *parameter: str, **attributes: Any) -> _Option:
+    return click.option(f"--{name}", *parameter, metavar=metavar, help=description, **attributes)
 
 
 def _choice(name: str, choices: Sequence[str], description: str, **attributes: Any) -> _Option:
@@ -296,12 +296,8 @@ within = _gather_options(
         "category": _choice("category", CATEGORIES, "Only memories of this category."),
         "kind": _choice("kind", KINDS, "Only memories of this kind."),
         "method": _choice("method", METHODS, "Only memories that were extracted by this method."),
-        "tags": click.option(
-            "--tag",
-            "tags",
-            metavar="TAG",
-            multiple=True,
-            help="Only memories with this tag; if repeated, with all of them.",
+        "tags": _text(
+            "tag", "Only memories with this tag; if repeated, with all of them.", "TAG", "tags", multiple=True
         ),
         "session": _text("session", "Only memories of this session."),
         "agent": _text("agent", "Only memories of this agent."),
@@ -327,12 +323,8 @@ _FACT_FIELDS: dict[str, _Option] = {
     "kind": _choice("kind", KINDS, "Kind of the memory."),
     "category": _choice("category", CATEGORIES, "Category, which sets how long the memory is kept. Default: by kind."),
     "confidence": click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence to store, from 0 to 1."),
-    "tags": click.option(
-        "--tag", "tags", metavar="TAG", multiple=True, help="Tag to store with the memory; may be repeated."
-    ),
-    "entities": click.option(
-        "--entity", "entities", metavar="NAME", multiple=True, help="Named entity in the text; may be repeated."
-    ),
+    "tags": _text("tag", "Tag to store with the memory; may be repeated.", "TAG", "tags", multiple=True),
+    "entities": _text("entity", "Named entity in the text; may be repeated.", "NAME", "entities", multiple=True),
     "session": _text("session", "Session that the memory comes from."),
     "agent": _text("agent", "Agent that the memory comes from."),
     "user": _text("user", "User who owns the memory."),
