@@ -1,8 +1,6 @@
-"""Domain knowledge in the stores: the five tables of every SQL store, and the filters on them.
+"""Domain knowledge in an SQL store: its five tables, and the filters on them.
 
-    table, where, viewer ─ one SELECT ─▶ Knowledge
-
-The SQL stores differ in how they run a named query (`Queries`), the rest is shared.
+table, where, viewer ─ one SELECT ─▶ Knowledge
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, cast
 
 from cofio.errors import InvalidInput
 from cofio.models.domain_knowledge import (
@@ -114,29 +112,30 @@ def is_storable(text: str) -> bool:
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ColumnCondition(NamedTuple):
-    """Condition on a column: it is the value, its folded text is, or it contains the value."""
+def _filter_columns(table: str, where: Mapping[str, Any], dialect: Dialect) -> tuple[str, dict[str, Any]]:
+    """Return a filter by columns as an SQL condition, and its named values.
 
-    name: str
-    how: Literal["is", "folded", "holds"]
-    value: Any
-
-
-def column_conditions(table: str, where: Mapping[str, Any]) -> list[ColumnCondition]:
-    """Return the conditions of a filter. Raise InvalidInput for an unknown column or an impossible value."""
+    Raise InvalidInput for an unknown column or an impossible value.
+    """
     types = TYPES[check_table(table)]
     if unknown := sorted(str(name) for name in where if name not in types):
         raise InvalidInput(f"Rows of {table} have no field {', '.join(unknown)}.", f"Fields: {', '.join(types)}.")
-    conditions = []
+    parts: list[str] = []
+    values: dict[str, Any] = {}
     for name, value in where.items():
         if types[name].startswith("tuple"):
             members = value if isinstance(value, list | tuple) else [value]
-            conditions += [ColumnCondition(name, "holds", check_text(member, name, MAX_SAID)) for member in members]
+            wanted = [(dialect.judged, check_text(member, name, MAX_SAID)) for member in members]
         elif name in FOLDED[table]:
-            conditions.append(ColumnCondition(name, "folded", folded(check_text(value, name, MAX_SAID))))
+            wanted = [(f'"{name}_folded" = {{}}', folded(check_text(value, name, MAX_SAID)))]
         else:
-            conditions.append(ColumnCondition(name, "is", _check_value(name, types[name], value)))
-    return conditions
+            checked = _check_value(name, types[name], value)
+            wanted = [(f'"{name}" IS NULL' if checked is None else f'"{name}" = {{}}', checked)]
+        for template, content in wanted:
+            bound = f"wanted{len(values)}"
+            values[bound] = content
+            parts.append(template.format(dialect.value.format(bound)))
+    return " AND ".join(parts) or "true", values
 
 
 def _check_value(name: str, kind: str, value: Any) -> Any:
@@ -179,30 +178,18 @@ class SqlKnowledgeTables(SqlAdapter):
         after: str | None = None,
         viewer: Viewer | None = None,
     ) -> list[Knowledge]:
-        conditions = column_conditions(table, where)
         least, limit = check_fraction(least, "least"), None if limit is None else check_int(limit, "limit", least=0)
         with self._reading() as queries:
-            parts = [visible_to(viewer, queries.dialect, "place"), _filter_columns(queries, conditions)]
+            parts = [visible_to(viewer, queries.dialect, "place"), _filter_columns(table, where, queries.dialect)]
             if least and table in CLAIMS:
                 parts.append((f"confidence >= {queries.dialect.value.format('least')}", {"least": least}))
             if after is not None:
-                parts.append(self._filter_after(queries, table, after, viewer))
+                parts.append(_filter_after(queries, table, after, viewer))
             values = {name: value for _, params in parts for name, value in params.items()}
             where_, order = " AND ".join(part for part, _ in parts), f"{ORDERED[table]} DESC, id"
             values["limit"] = queries.dialect.unlimited if limit is None else limit
             rows = queries.all("known_rows", values, table=table, columns=LISTED[table], where=where_, order=order)
         return [to_knowledge(table, row) for row in rows]
-
-    def _filter_after(
-        self, queries: Queries, table: Table, after: str, viewer: Viewer | None
-    ) -> tuple[str, dict[str, Any]]:
-        last = _get_by_id(queries, table, [after], viewer)
-        if not last:
-            hint = "It may have been removed. Omit `after` to list from the start."
-            raise InvalidInput(f"`after` names {table}/{after}, which does not exist.", hint)
-        order, value = ORDERED[table], queries.dialect.value.format
-        behind = f"({order} < {value('after')} OR ({order} = {value('after')} AND id > {value('after_id')}))"
-        return behind, {"after": getattr(last[0], order), "after_id": last[0].id}
 
     def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
         sought = sorted({folded(word) for word in words if is_storable(word)} - {""})
@@ -246,25 +233,22 @@ def _get_by_id(queries: Queries, table: Table, keys: Sequence[str], viewer: View
     return [to_knowledge(table, row) for row in rows]
 
 
+def _filter_after(queries: Queries, table: Table, key: str, viewer: Viewer | None) -> tuple[str, dict[str, Any]]:
+    last = _get_by_id(queries, table, [key], viewer)
+    if not last:
+        hint = "It may have been removed. Omit `after` to list from the start."
+        raise InvalidInput(f"`after` names {table}/{key}, which does not exist.", hint)
+    order, value = ORDERED[table], queries.dialect.value.format
+    behind = f"({order} < {value('after')} OR ({order} = {value('after')} AND id > {value('after_id')}))"
+    return behind, {"after": getattr(last[0], order), "after_id": key}
+
+
 def list_rows_by_id(queries: Queries, table: Table, after: str, limit: int) -> list[Knowledge]:
     """Return the rows with an id above this one, for copying to another store."""
     columns, value = LISTED[check_table(table)], queries.dialect.value.format
     values = {"after": after, "limit": limit}
     rows = queries.all("known_rows", values, table=table, columns=columns, where=f"id > {value('after')}", order="id")
     return [to_knowledge(table, row) for row in rows]
-
-
-def _filter_columns(queries: Queries, conditions: Sequence[ColumnCondition]) -> tuple[str, dict[str, Any]]:
-    values = {f"wanted{place}": condition.value for place, condition in enumerate(conditions)}
-    parts = []
-    for condition, name in zip(conditions, values, strict=True):
-        value = queries.dialect.value.format(name)
-        column = f'"{condition.name}_folded"' if condition.how == "folded" else f'"{condition.name}"'
-        if condition.how == "holds":
-            parts.append(queries.dialect.judged.format(value))
-        else:
-            parts.append(f"{column} IS NULL" if condition.value is None else f"{column} = {value}")
-    return " AND ".join(parts) or "true", values
 
 
 def history(queries: Queries, table: Table, key: str) -> list[KnowledgeChange]:
@@ -297,7 +281,7 @@ def _read_changes(queries: Queries, which: str, values: Mapping[str, Any]) -> li
 
 
 class SqlKnowledgeRows:
-    """KnowledgeRows inside one transaction of an SQL store."""
+    """Rows of domain knowledge inside one transaction."""
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries

@@ -95,8 +95,7 @@ def is_owned_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> b
     """Return whether the viewer said it, from one of their sources. Always true without a viewer (store owner)."""
     if viewer is None or exchange is None:
         return viewer is None
-    is_owner = exchange.user == viewer.user if exchange.user else exchange.agent == viewer.agent != ""
-    return is_owner and viewer.reaches(exchange.source)
+    return viewer.owns(exchange) and viewer.reaches(exchange.source)
 
 
 def contains_words(payload: str, result: str, words: Sequence[str]) -> bool:

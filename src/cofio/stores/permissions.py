@@ -233,7 +233,7 @@ class WritePolicy:
             return False
         if viewer.prefixes and not (exchange.reach and all(map(viewer.reaches, exchange.reach))):
             return False
-        return exchange.user == viewer.user if exchange.user else exchange.agent == viewer.agent != ""
+        return viewer.owns(exchange)
 
     # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
