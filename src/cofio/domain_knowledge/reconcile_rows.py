@@ -22,11 +22,11 @@ from cofio.models.domain_knowledge import (
     Seasonal,
     Table,
     Threshold,
-    audience_of,
     fold,
     make_row,
     words_of,
 )
+from cofio.models.memory import audience
 from cofio.ports import KnowledgeTables
 
 _Claim = TypeVar("_Claim", bound=Claim)
@@ -48,13 +48,13 @@ def to_reading(
     try:
         if denied:
             example = Threshold(source=ANY, metric="any", value=0, direction="above", **about)  # for its audience
-            return SentenceReading(table, audience_of(example), denies=values)
+            return SentenceReading(table, audience(example), denies=values)
         row = make_row(table, {**values, **about})
         if isinstance(row, Seasonal):
             seasonal_times.check(row)
     except InvalidInput:
         return None
-    return SentenceReading(table, audience_of(row), row) if isinstance(row, Claim) else None
+    return SentenceReading(table, audience(row), row) if isinstance(row, Claim) else None
 
 
 def matching_rows(reading: SentenceReading, domain: KnowledgeTables) -> list[Claim]:
@@ -64,7 +64,7 @@ def matching_rows(reading: SentenceReading, domain: KnowledgeTables) -> list[Cla
         if isinstance(row, Correlation) and row.relation == "with":  # symmetric: also with its sides swapped
             ids.append(replace(row, id="", source_a=row.source_b, source_b=row.source_a).id)
         rows = [match for match in domain.get(row.TABLE, ids) if isinstance(match, Claim)]
-        return [match for match in rows if audience_of(match) == reading.eyes]
+        return [match for match in rows if audience(match) == reading.eyes]
     source = str(reading.denies.get("source_a") or reading.denies.get("source") or "")
     name = str(reading.denies.get("metric", "")) if source == ANY else source
     named = domain.naming(words_of(name)) if name else ()
@@ -73,7 +73,7 @@ def matching_rows(reading: SentenceReading, domain: KnowledgeTables) -> list[Cla
 
 def is_denial_of(reading: SentenceReading, row: Claim) -> bool:
     """Return whether it says that the row no longer holds."""
-    if reading.row is not None or reading.table != row.TABLE or audience_of(row) != reading.eyes:
+    if reading.row is not None or reading.table != row.TABLE or audience(row) != reading.eyes:
         return False
     values = reading.denies
     if isinstance(row, Threshold):

@@ -23,6 +23,7 @@ from cofio.models.memory import (
     MAX_LABEL,
     VISIBILITIES,
     Viewer,
+    audience,
     check_bool,
     check_fraction,
     check_int,
@@ -411,19 +412,12 @@ def parse_ref(ref: str) -> tuple[Table, str]:
 
 def sees(viewer: Viewer | None, row: Knowledge) -> bool:
     """Return whether the viewer may see the row: in their audience, and read from one of their sources."""
-    return viewer is None or (viewer.reaches(row.place) and viewer.is_among(audience_of(row)))
+    return viewer is None or (viewer.reaches(row.place) and viewer.is_among(audience(row)))
 
 
 def owns(viewer: Viewer | None, row: Knowledge) -> bool:
     """Return whether the viewer is the owner, who may change the visibility."""
-    return viewer is None or (row.user == viewer.user if row.user else row.agent == viewer.agent != "")
-
-
-def audience_of(row: Knowledge) -> tuple[str, ...]:
-    """Return the audience of a row, as `model.audience` does for memories."""
-    if row.visibility == "private":
-        return ("private", "user", row.user) if row.user else ("private", "agent", row.agent)
-    return (row.visibility, row.team) if row.visibility == "team" else (row.visibility,)
+    return viewer is None or viewer.owns(row)
 
 
 # ── decisions and changes ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -648,7 +642,7 @@ def _make_slug(part: str) -> tuple[str, bool]:
 
 def _make_suffix(row: Knowledge) -> str:
     """Return a suffix for rows with a restricted audience; "" for global rows and the owner's own."""
-    eyes = audience_of(row)
+    eyes = audience(row)
     return "" if eyes[0] == "global" or not eyes[-1] else "@" + _digest(chr(31).join(eyes))[:6]
 
 

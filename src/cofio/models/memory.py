@@ -584,10 +584,8 @@ def same_place(one: Fact | Memory, other: Fact | Memory) -> bool:
 
 
 class HasOwner(Protocol):
-    """Value with an owner and a visibility: a fact, a memory, an episode."""
+    """Value with an owner and a visibility: a fact, a memory, an episode, a row of domain knowledge."""
 
-    @property
-    def source(self) -> str: ...
     @property
     def agent(self) -> str: ...
     @property
@@ -596,6 +594,13 @@ class HasOwner(Protocol):
     def team(self) -> str: ...
     @property
     def visibility(self) -> str: ...
+
+
+class HasSource(HasOwner, Protocol):
+    """Value with an owner, a visibility and a source."""
+
+    @property
+    def source(self) -> str: ...
 
 
 def audience(item: HasOwner) -> tuple[str, ...]:
@@ -703,7 +708,7 @@ class Viewer:
         if not all(self.prefixes):
             raise InvalidInput("A source prefix is empty.", "Omit it to allow every source.")
 
-    def sees(self, item: HasOwner) -> bool:
+    def sees(self, item: HasSource) -> bool:
         """Return whether the viewer may see it. The store queries apply the same rule (`stores.scopes`)."""
         return self.reaches(item.source) and self.is_among(audience(item))
 

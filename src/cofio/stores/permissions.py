@@ -22,8 +22,6 @@ from cofio.models.domain_knowledge import (
     RevertRow,
     RowDecision,
     Table,
-    audience_of,
-    owns,
     sees,
 )
 from cofio.models.exchange import Exchange, Item
@@ -46,6 +44,7 @@ from cofio.models.memory import (
     Update,
     Viewer,
     apply_edit,
+    audience,
     merge_scope,
 )
 from cofio.ports import Store
@@ -293,21 +292,17 @@ class WritePolicy:
 
     def _check_visible(self, name: str, before: Memory | Knowledge, after: Memory | Knowledge) -> None:
         """Raise Forbidden if the change takes the visibility from its owner, or hides it from the viewer."""
-        if before.visibility != after.visibility and not self._owns(before):
+        if before.visibility != after.visibility and not self._viewer.owns(before):
             raise Forbidden(f"{name} belongs to another user.", "Only its owner can change its visibility.")
         if not self._read.sees(after):
-            raise Forbidden(
-                f"After this change, {name} would be hidden from you.",
-                f"Keep it visible to you; otherwise {ADMIN_KEY}.",
-            )
+            hint = f"Keep it visible to you; otherwise {ADMIN_KEY}."
+            raise Forbidden(f"After this change, {name} would be hidden from you.", hint)
 
     def check_undo(self, undoes: int | None, decisions: Sequence[Decision], knowledge: Sequence[RowDecision]) -> None:
         """Raise if the viewer cannot see the whole changeset, undoes only part of it, or needs admin rights for it."""
         if undoes is None:
-            raise Forbidden(
-                "A single change of a changeset cannot be reverted with this key.",
-                "Undo the whole changeset with `cofio undo`.",
-            )
+            hint = "Undo the whole changeset with `cofio undo`."
+            raise Forbidden("A single change of a changeset cannot be reverted with this key.", hint)
         changeset = self._read.store.changeset(undoes)
         if self._read.changeset(changeset) is None:
             raise no_changeset(undoes)
@@ -329,10 +324,7 @@ class WritePolicy:
             return True
         if _has_other_owner(before, after):
             return False  # set by the store's owner
-        return before.visibility == after.visibility or self._owns(before)
-
-    def _owns(self, state: Memory | Knowledge) -> bool:
-        return owns(self._viewer, state) if isinstance(state, Knowledge) else self._viewer.owns(state)
+        return before.visibility == after.visibility or self._viewer.owns(before)
 
     # ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -358,12 +350,11 @@ class WritePolicy:
         last = self._read.last_row(decision.table, decision.id)
         if last is None or not self._read.sees(last):
             raise no_row(decision.table, decision.id)
-        states = self._read.row_states(last.TABLE, last.id)  # all must be the viewer's
-        if last.visibility != "private" or not all(self._read.sees(state) and self._owns(state) for state in states):
-            raise Forbidden(
-                f"{last.ref} is not private to you, so this key may not erase it.",
-                f"Remove it instead; to erase it, {ADMIN_KEY}.",
-            )
+        states = self._read.row_states(last.TABLE, last.id)
+        is_own = all(self._read.sees(state) and self._viewer.owns(state) for state in states)
+        if last.visibility != "private" or not is_own:
+            hint = f"Remove it instead; to erase it, {ADMIN_KEY}."
+            raise Forbidden(f"{last.ref} is not private to you, so this key may not erase it.", hint)
 
     def _put(self, decision: PutRow, created: set[str]) -> PutRow:
         row = self.row(decision.row)
@@ -384,7 +375,7 @@ class WritePolicy:
         """
         is_derived = replace(row, id="").id == row.id  # derived from content and owner: it differs for other owners
         current = self._get_row(row.TABLE, row.id)
-        if current and (not is_derived or audience_of(row) == audience_of(current)):
+        if current and (not is_derived or audience(row) == audience(current)):
             return self._restate(row, current)
         owner_columns: dict[str, Any] = {**self._owner(row.agent), "place": self._viewer.below(row.place).rstrip("/")}
         own_row = replace(row, **owner_columns, id="" if is_derived else row.id)
