@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cofio.client.decoding import decode
 from cofio.core import Keeper
 from cofio.errors import BudgetSpent, NoReply, RefusedError, Unavailable
 from cofio.ingest.sanitize import redact
 from cofio.models.exchange import TokenUsage
+from cofio.models.json_values import decode
 from cofio.models.llm_calls import CallOrigin, Limits, LLMSpending, LLMTotal, LLMUsage, occasion
 from cofio.ports import Completion
 from cofio.providers.llms import CircuitBreaker, MeteredLLM

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cofio.client.decoding import decode
 from cofio.core import Keeper
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.hooks.client_events import event
 from cofio.models import sessions
 from cofio.models.exchange import COMPACT_SUMMARY
+from cofio.models.json_values import decode
 from cofio.models.memory import Fact, Viewer
 from cofio.models.sessions import AgentSession
 from cofio.ports import Store

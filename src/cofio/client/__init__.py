@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, TypeVar, Unpack
 from urllib.parse import quote
 
-from cofio.client.decoding import decode
 from cofio.client.knowledge import ClientKnowledge
 from cofio.client.transport import HttpTransport
 from cofio.errors import InvalidInput, NotFound
@@ -31,6 +30,7 @@ from cofio.models.exchange import (
     State,
     dialogue,
 )
+from cofio.models.json_values import decode
 from cofio.models.llm_calls import LLMCall, LLMUsage
 from cofio.models.maintenance import Audit, Contradictions, MaintenancePlan, MaintenanceRun, View
 from cofio.models.markdown_notes import IndexResult, NotesFolder, VaultExportResult

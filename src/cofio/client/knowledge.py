@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Unpack, cast
 from urllib.parse import quote
 
-from cofio.client.decoding import decode
+from cofio.models.json_values import decode
 from cofio.client.transport import HttpTransport
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.domain_knowledge import (
@@ -24,6 +24,7 @@ from cofio.models.domain_knowledge import (
     check_table,
     row_from_dict,
 )
+from cofio.models.json_values import decode
 from cofio.models.memory import Changeset
 from cofio.models.typed_knowledge import TypedKnowledge
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from cofio.errors import InvalidInput
+from cofio.models.json_values import JsonFields
 from cofio.models.memory import MAX_LABEL, Viewer, check_text, to_utc_iso
 
 #: Roles: read; write, which also adds and edits; admin, which does everything, for every team.
@@ -119,7 +120,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
+class AuditEntry(JsonFields):
     """Audit log entry: who did or tried what, and the outcome."""
 
     at: str
@@ -130,6 +131,3 @@ class AuditEntry:
     what: str = ""  # memory, key, or reason of the refusal
     address: str = ""  # of the caller
     id: int = 0  # set by the store
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from cofio.models.json_values import JsonFields
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -138,7 +140,7 @@ MOST_DOTS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
+class Overview(JsonFields):
     """Dashboard summary of the store. Fields that a viewer may not see are None."""
 
     at: str
@@ -149,18 +151,6 @@ class Overview:
     done_today: Mapping[str, int] | None = None  # changes by action
     injected: Sequence[InjectionCount] | None = None
     store: StoreState | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "at": self.at,
-            "live": self.live,
-            "archived": self.archived,
-            "days": list(self.days),
-            "arrived": [day._asdict() for day in self.arrived],
-            "done_today": None if self.done_today is None else dict(self.done_today),
-            "injected": None if self.injected is None else [count._asdict() for count in self.injected],
-            "store": None if self.store is None else self.store._asdict(),
-        }
 
 
 def _find_places(values: Sequence[str], among: Sequence[str]) -> list[int]:

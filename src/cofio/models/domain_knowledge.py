@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from hashlib import blake2b
 from math import isfinite
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict
 
 from cofio.errors import InvalidInput
+from cofio.models.json_values import JsonFields
 from cofio.models.memory import (
     MAX_LABEL,
     VISIBILITIES,
@@ -67,7 +68,7 @@ _SPELLED = {"percent": "%", "pct": "%"}  # units stored as a symbol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Knowledge:
+class Knowledge(JsonFields):
     """Fields that every row has: id, owner, visibility and times."""
 
     TABLE: ClassVar[Table]
@@ -111,10 +112,6 @@ class Knowledge:
     def says(self) -> str:
         """Return the row as one sentence for people and prompts."""
         raise NotImplementedError
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def shown(self) -> dict[str, Any]:
         """Return plain JSON values for clients, with `ref` and `says`."""
@@ -468,7 +465,7 @@ RowDecision: TypeAlias = PutRow | DeleteRow | PurgeRow | RevertRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnowledgeChange:
+class KnowledgeChange(JsonFields):
     """Change of one row in one changeset, as recorded in the journal.
 
     A noop is not recorded: its id is 0, and so is its changeset if nothing else was changed.
@@ -489,13 +486,6 @@ class KnowledgeChange:
     @property
     def ref(self) -> str:
         return f"{self.table}/{self.key}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name in ("before", "after"):
-            plain[name] = plain[name].as_dict() if plain[name] else None
-        return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> KnowledgeChange:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cofio.models.exchange import ANALYSIS, COMPACT_SUMMARY, REVIEW, Exchange
+from cofio.models.json_values import JsonFields
 from cofio.models.memory import MatchType
 from cofio.text import lazy_re
 from cofio.text.briefing import neutralize
@@ -28,7 +29,7 @@ _MARK = lazy_re.compile(r"~[0-9a-f]{12}$")  # suffix of a client name that ident
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Episode:
+class Episode(JsonFields):
     """Indexed turn of a conversation: text, time, place and speaker."""
 
     id: int = 0
@@ -45,9 +46,6 @@ class Episode:
     team: str = ""
     visibility: str = "private"
     capture: int | None = None  # its inbox item; None if copied from another store
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Passage(NamedTuple):

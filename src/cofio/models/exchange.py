@@ -9,10 +9,11 @@ Like those of `model`, the values are frozen and validate themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from cofio.errors import InvalidInput
+from cofio.models.json_values import JsonFields, decode
 from cofio.models.memory import (
     MAX_LABEL,
     VISIBILITIES,
@@ -58,7 +59,7 @@ class Message(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class Exchange(JsonFields):
     """Cleaned content of one turn: without tool output, client-injected text and secrets.
 
     (client, session, turn) identifies it: the same turn delivered twice is one exchange. A turn alone identifies
@@ -91,21 +92,6 @@ class Exchange:
             )
         if self.at:
             object.__setattr__(self, "at", to_utc_iso(self.at))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values that `from_dict` reads."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["messages"] = [{"role": message.role, "text": message.text} for message in self.messages]
-        values.update(injected=list(self.injected), reach=list(self.reach))
-        return values
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Exchange:
-        """Read an exchange written by `as_dict`, ignoring unknown keys."""
-        values = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
-        values["messages"] = tuple(Message(message["role"], message["text"]) for message in values.get("messages", ()))
-        values.update({name: tuple(values.get(name, ())) for name in ("injected", "reach")})
-        return cls(**values)
 
 
 class ExchangeKwargs(TypedDict, total=False):
@@ -239,11 +225,6 @@ class TokenUsage(NamedTuple):
             return NotImplemented
         return TokenUsage(*(one + two for one, two in zip(self, other, strict=True)))
 
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> TokenUsage:
-        """Read a usage written by `_asdict`, ignoring unknown keys."""
-        return cls(**{name: plain[name] for name in cls._fields if name in plain})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningResult:
@@ -301,13 +282,13 @@ class LearningResult:
             Sentence(text=sentence["text"], role=sentence["role"], way=sentence["way"], reason=sentence["reason"])
             for sentence in plain.get("sentences", ())
         )
-        usage = TokenUsage.from_dict(plain.get("usage", {}))
+        usage = decode(TokenUsage, plain.get("usage", {}))
         actions, knowledge = (tuple(plain.get(name, ())) for name in ("actions", "knowledge"))
         return cls(actions=actions, knowledge=knowledge, sentences=sentences, usage=usage, **values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(JsonFields):
     """Inbox item: an exchange and its state."""
 
     id: int
@@ -322,18 +303,6 @@ class Item:
     reason: str = ""
     changeset: int | None = None
     result: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["exchange"] = self.exchange.as_dict() if self.exchange else None
-        values["result"] = dict(self.result)
-        return values
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Item:
-        """Read an item written by `as_dict`, ignoring unknown keys."""
-        values = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
-        return cls(**{**values, "exchange": Exchange.from_dict(values["exchange"]) if values["exchange"] else None})
 
 
 class Batching(NamedTuple):

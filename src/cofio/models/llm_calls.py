@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from cofio.errors import BudgetSpent
 from cofio.models.exchange import Exchange
+from cofio.models.json_values import JsonFields
 from cofio.models.memory import to_utc_iso
 
 Outcome = Literal["running", "done", "refused", "failed", "interrupted"]
@@ -79,7 +80,7 @@ def current_occasion() -> CallOrigin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LLMCall:
+class LLMCall(JsonFields):
     """Log entry of a model call. Its texts are redacted, and "" after their retention period."""
 
     id: int
@@ -98,9 +99,6 @@ class LLMCall:
     outcome: Outcome
     request: str = ""
     reply: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from cofio.models.json_values import JsonFields
 from cofio.models.memory import Changeset, Decision, Memory, to_plain
 
 Chore = Literal["consolidate", "prune", "backup"]
@@ -20,15 +21,12 @@ PROPOSED: tuple[Proposed, ...] = ("consolidate", "prune", "contradictions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(JsonFields):
     """Memories that a job examined and left unchanged, with the reason."""
 
     ids: tuple[int, ...]
     reason: str
     proposed: tuple[str, ...] = ()  # rejected texts
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"ids": list(self.ids), "reason": self.reason, "proposed": list(self.proposed)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +59,7 @@ class MaintenancePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaintenanceRun:
+class MaintenanceRun(JsonFields):
     """Run of a job: for a cron slot, or with slot "" on request."""
 
     id: int
@@ -71,12 +69,8 @@ class MaintenanceRun:
     started_at: str
     finished_at: str | None = None
     outcome: Outcome = "running"
-    details: Mapping[str, Any] = field(default_factory=dict)
     changeset: int | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        names = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome", "changeset")
-        return {**{name: getattr(self, name) for name in names}, "details": dict(self.details)}
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +82,7 @@ class UsageTracking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(JsonFields):
     """Result of one audit check: the number of matches and some examples."""
 
     name: str
@@ -96,24 +90,14 @@ class Finding:
     count: int
     examples: tuple[Mapping[str, Any], ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "says": self.says, "count": self.count, "examples": [dict(e) for e in self.examples]}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
+class Audit(JsonFields):
     """Profile of a store."""
 
     memories: int  # live memories examined
-    findings: tuple[Finding, ...]
     note: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "memories": self.memories,
-            "note": self.note,
-            "findings": [finding.as_dict() for finding in self.findings],
-        }
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,17 +115,13 @@ class Contradiction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contradictions:
+class Contradictions(JsonFields):
     """The newest contradictions, and their total number."""
 
     pairs: tuple[Contradiction, ...]
     count: int
     note: str = ""
     as_of: int = 0  # see Plan
-
-    def as_dict(self) -> dict[str, Any]:
-        pairs = [pair.as_dict() for pair in self.pairs]
-        return {"pairs": pairs, "count": self.count, "note": self.note, "as_of": self.as_of}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ file ─ parts (`markdown`) ─▶ [Part] ─ compared with Filed ─▶ decisio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cofio.models.json_values import JsonFields
 
 
 class FiledPart(NamedTuple):
@@ -50,8 +51,15 @@ class FileState:
     parts: tuple[FiledPart, ...] = ()
 
 
+class SkippedNote(NamedTuple):
+    """File that was not read or written, with the reason."""
+
+    path: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexResult:
+class IndexResult(JsonFields):
     """Result of reading a folder: counts of files and of changed memories."""
 
     folder: str
@@ -61,38 +69,18 @@ class IndexResult:
     added: int = 0  # memories
     updated: int = 0
     archived: int = 0
-    skipped: tuple[tuple[str, str], ...] = ()  # files that could not be read, with the reason
+    skipped: tuple[SkippedNote, ...] = ()  # files that could not be read, with the reason
     unembedded: int = 0  # memories without vectors yet, because the embedder did not answer
     changeset: int | None = None  # the first, if it took several
     dry_run: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return {**asdict(self), "skipped": [{"path": path, "why": why} for path, why in self.skipped]}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> IndexResult:
-        """Read a result written by `as_dict`."""
-        skipped = tuple((entry["path"], entry["why"]) for entry in plain.get("skipped", ()))
-        return cls(**{**plain, "skipped": skipped})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VaultExportResult:
+class VaultExportResult(JsonFields):
     """Result of writing a vault: counts of notes."""
 
     folder: str
     notes: int = 0  # memories of the scope that have a note there
     written: int = 0  # of these, new or changed notes
     removed: int = 0  # notes of archived memories
-    skipped: tuple[tuple[str, str], ...] = ()  # notes left unchanged, with the reason
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return {**asdict(self), "skipped": [{"path": path, "why": why} for path, why in self.skipped]}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> VaultExportResult:
-        """Read a result written by `as_dict`."""
-        skipped = tuple((entry["path"], entry["why"]) for entry in plain.get("skipped", ()))
-        return cls(**{**plain, "skipped": skipped})
+    skipped: tuple[SkippedNote, ...] = ()  # notes left unchanged, with the reason

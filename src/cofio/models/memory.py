@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from cofio.errors import InvalidInput, TooLarge
+from cofio.models.json_values import JsonFields
 
 if TYPE_CHECKING:
     from cofio.models.domain_knowledge import KnowledgeChange
@@ -653,7 +654,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changeset:
+class Changeset(JsonFields):
     """Record of one transaction: author, reason, time and all changes."""
 
     id: int
@@ -675,12 +676,6 @@ class Changeset:
     def takes_back(self) -> bool:
         """Return whether it did anything besides adding, so that copies of memories elsewhere may be outdated."""
         return not self.actions <= {"add", "noop"}
-
-    def as_dict(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by", "part_of")}
-        plain["changes"] = [change.as_dict() for change in self.changes]
-        plain["knowledge"] = [change.as_dict() for change in self.knowledge]
-        return plain
 
 
 # ── read path ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cofio.errors import Conflict, NotFound
 from cofio.models.episodes import Episode, base_turn, shortened, shown_client
 from cofio.models.exchange import COMPACT_SUMMARY
+from cofio.models.json_values import JsonFields
 from cofio.models.memory import Change, Viewer
 from cofio.text import lazy_re
 from cofio.text.briefing import RemainingSpace, build_section, estimate_tokens
@@ -41,7 +42,7 @@ _NOW = (*_PENDING, "current work", "optional next step", "next step")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSession:
+class AgentSession(JsonFields):
     """Session of a client, as far as its turns are indexed as episodes or pending."""
 
     client: str  # without the suffix that separates API keys
@@ -63,14 +64,6 @@ class AgentSession:
     def owner(self) -> str:
         """Return the user who owns it, else the agent."""
         return self.user or self.agent
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> AgentSession:
-        """Read a session written by `as_dict`, ignoring unknown keys."""
-        return cls(**{field.name: plain[field.name] for field in fields(cls) if field.name in plain})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +137,7 @@ _LISTS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeReport:
+class ResumeReport(JsonFields):
     """Report on where work on a project stopped: the last sessions, newest first, also as bounded text."""
 
     project: str | None
@@ -152,15 +145,6 @@ class ResumeReport:
     open: tuple[str, ...]  # points known to be open
     text: str
     tokens: int
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "project": self.project,
-            "sessions": [session.as_dict() for session in self.sessions],
-            "open": list(self.open),
-            "text": self.text,
-            "tokens": self.tokens,
-        }
 
 
 # ── grouping turns ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,13 +16,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError
 from cofio.ingest import sanitize
 from cofio.ingest.writer import Writer
-from cofio.models.markdown_notes import FileState, IndexResult, NotesFolder, Stamp, VaultExportResult
+from cofio.models.markdown_notes import FileState, IndexResult, NotesFolder, SkippedNote, Stamp, VaultExportResult
 from cofio.models.memory import (
     Add,
     Change,
@@ -273,14 +274,18 @@ class _FolderSync:
         self.skipped = dict(listing.skipped)
         if listing.empty and len(filed) >= _MANY:
             why = f"The folder is empty but had {len(filed)} files: it may not be mounted. Nothing was archived."
-            return replace(self.indexed, skipped=((".", why),))
+            return replace(self.indexed, skipped=(SkippedNote(".", why),))
         deleted = [
             path for path in filed if path not in listing.stamps and path not in but and not listing.is_unseen(path)
         ]
         stamps = {path: stamp for path, stamp in listing.stamps.items() if path not in but}
         pages, touched = self._read(stamps, filed)
         if self.halted():  # before any decision: nothing changes
-            return replace(self.indexed, files=len(listing.stamps), skipped=tuple(sorted(self.skipped.items())))
+            return replace(
+                self.indexed,
+                files=len(listing.stamps),
+                skipped=tuple(starmap(SkippedNote, sorted(self.skipped.items()))),
+            )
 
         waiting = {page.path for page in pages}
         self.progress(len(stamps) - len(waiting), len(stamps))
@@ -310,7 +315,7 @@ class _FolderSync:
             files=len(listing.stamps),
             read=self.indexed.read + len(pages) - len(waiting - self.skipped.keys()),
             gone=self.indexed.gone + len(deleted),
-            skipped=tuple(sorted(self.skipped.items())),
+            skipped=tuple(starmap(SkippedNote, sorted(self.skipped.items()))),
         )
 
     def _read(
@@ -560,7 +565,7 @@ class _VaultWriter:
             notes=notes,
             written=self._written,
             removed=0 if scope.include_archived else self._remove(),
-            skipped=tuple(sorted(self._skipped.items())),
+            skipped=tuple(starmap(SkippedNote, sorted(self._skipped.items()))),
         )
 
     def _path_of(self, memory: Memory) -> str:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from cofio.errors import CofioError, Conflict, InvalidInput
 from cofio.models.domain_knowledge import Knowledge, PutRow, RowDecision
+from cofio.models.json_values import JsonFields
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fact, Memory, merge_scope
 from cofio.ports import Matrix, Store, Vector
@@ -46,7 +47,7 @@ _Each = TypeVar("_Each")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportResult:
+class ImportResult(JsonFields):
     """Result of an import: numbers of entries read, and their outcome."""
 
     read: int = 0
@@ -61,9 +62,6 @@ class ImportResult:
     first: int | None = None  # the first changeset of the series; its undo reverts the import
     dry_run: bool = False
     bad: tuple[str, ...] = ()  # messages of the first bad lines
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "bad": list(self.bad)}
 
 
 @dataclass(kw_only=True)
