@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any, Unpack, cast
 from urllib.parse import quote
 
-from cofio.models.json_values import decode
 from cofio.client.transport import HttpTransport
 from cofio.errors import InvalidInput, NotFound
 from cofio.models.domain_knowledge import (

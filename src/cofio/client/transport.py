@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-from cofio.client.decoding import decode
 from cofio.errors import InvalidInput, Misconfigured, Unavailable, class_for_code
+from cofio.models.json_values import decode
 
 if TYPE_CHECKING:
     import httpx2  # 0.1 s: imported for the first request
