@@ -51,18 +51,18 @@ showcase: setup ## a made-up team's ninety days to look at in a browser, on port
 bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate, of captures, of hooks, of upkeep and of the exact lane; writes bench/results/
 	@$(BIN)/python -m bench.run
 	@$(BIN)/python -m bench.patterns
-	@$(BIN)/python -m bench.hygiene
+	@$(BIN)/python -m bench.sanitize
 	@$(BIN)/python -m bench.capture
 	@$(BIN)/python -m bench.hooks
 	@$(BIN)/python -m bench.upkeep
 	@$(BIN)/python -m bench.notes
 	@$(BIN)/python -m bench.knowledge
-	@$(BIN)/python -m bench.lane
+	@$(BIN)/python -m bench.exact_lookup
 	@$(BIN)/python -m bench.map
 
 bench-server: setup ## the server store at 100k beside plain SQL and the embedded store; two services with 16 callers for a minute
 	@$(BIN)/python -m bench.server
-	@$(BIN)/python -m bench.crowd
+	@$(BIN)/python -m bench.concurrency
 
 bench-pages: setup clients ## how soon the pages stand in a browser with 10,000 memories, beside a page without a store
 	@$(BIN)/python -m bench.pages

@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     import numpy as np
 
 DIMENSION = 384
-_TIMES = 5
-_PART = 64  # megabytes: larger than any cache, and read without interruption
+_ROUNDS = 5
+_BLOCK_MB = 64  # megabytes: larger than any cache, and read without interruption
 
 
-def read(_folder: Path, megabytes: int) -> dict[str, float]:
+def measure_read(_folder: Path, megabytes: int) -> dict[str, float]:
     """Return bytes per second: the best rate over parts larger than any cache, in the ways NumPy reads fastest."""
     import numpy as np
 
-    rows = (min(_PART, megabytes) << 20) // (4 * DIMENSION)
-    parts = [np.ones((rows, DIMENSION), np.float32) for _ in range(max(1, megabytes // _PART))]
+    rows = (min(_BLOCK_MB, megabytes) << 20) // (4 * DIMENSION)
+    parts = [np.ones((rows, DIMENSION), np.float32) for _ in range(max(1, megabytes // _BLOCK_MB))]
     vector = np.ones(DIMENSION, np.float32)
-    ways: dict[str, Callable[[np.ndarray[Any, Any]], object]] = {
+    reductions: dict[str, Callable[[np.ndarray[Any, Any]], object]] = {
         "product": lambda part: part @ vector,
         "sum": lambda part: part.sum(),
         "largest": lambda part: part.view(np.int32).max(),
     }
-    best = {
-        name: min(measure.once(partial(way, part)) for _ in range(_TIMES) for part in parts)
-        for name, way in ways.items()
+    durations = {
+        name: min(measure.time_call(partial(reduction, part)) for _ in range(_ROUNDS) for part in parts)
+        for name, reduction in reductions.items()
     }
-    figures = {f"{name}_gb_per_s": parts[0].nbytes / took / 1e9 for name, took in best.items()}
+    figures = {f"{name}_gb_per_s": parts[0].nbytes / duration / 1e9 for name, duration in durations.items()}
     return {**figures, "read_gb_per_s": max(figures.values())}
 
 
-STAGES = {"read": read}
+STAGES = {"read": measure_read}
 
 if __name__ == "__main__":
-    measure.stage(STAGES, sys.argv[1:])
+    measure.print_stage(STAGES, sys.argv[1:])

@@ -2,9 +2,9 @@
 
     python -m bench.capture [--seconds 2] [--rounds 3] [--threads 32] [--folder FOLDER]
 
-Plain is the obvious implementation: one INSERT and one COMMIT per capture, WAL, synchronous FULL, no index. Ours checks
-for an earlier turn, maintains the indexes for the inbox status, and lets concurrent callers share a commit. All sides
-run in every round, and the median round is reported. Figures depend on how fast the disk syncs; the ratios less so.
+Plain is the obvious implementation: one INSERT and one COMMIT per capture, WAL, synchronous FULL, no index. The inbox
+checks for an earlier turn, maintains the indexes for the inbox status, and lets concurrent callers share a commit. All
+variants run in every round, and the median round is reported. Figures depend on the sync time of the disk, ratios less.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from cofio.models.exchange import Exchange, Message
 from cofio.models.memory import to_utc_iso
 from cofio.stores.sqlite.store import SqliteStore
 
-_SAID = (
+_MESSAGES = (
     Message("user", "We switched from JWT to Clerk for auth last week, and the tests run against Postgres now. " * 4),
     Message("assistant", "Noted: Clerk for auth, Postgres for the tests. I will leave the old tokens alone. " * 8),
 )
 _LIMIT = 1_000_000  # the service has one too, so the check is included
 
 #: Takes one capture, given its number.
-Take = Callable[[int], object]
+Capture = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Result of one side."""
+    """Rate of one variant."""
 
     label: str
     per_second: float
@@ -52,15 +52,15 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Variant:
     """Capture implementation: `opened` creates a store in the folder, and returns its capture and close functions."""
 
     label: str
-    opened: Callable[[Path], tuple[Take, Callable[[], None]]]
+    open_store: Callable[[Path], tuple[Capture, Callable[[], None]]]
     threads: int
 
 
-def plain(folder: Path) -> tuple[Take, Callable[[], None]]:
+def open_plain_sqlite(folder: Path) -> tuple[Capture, Callable[[], None]]:
     """Return a store that uses INSERT and COMMIT only."""
     connection = sqlite3.connect(folder / "plain.db", isolation_level=None)
     for statement in (
@@ -78,37 +78,37 @@ def plain(folder: Path) -> tuple[Take, Callable[[], None]]:
     return take, connection.close
 
 
-def ours(folder: Path) -> tuple[Take, Callable[[], None]]:
+def open_inbox(folder: Path) -> tuple[Capture, Callable[[], None]]:
     """Return the inbox of the embedded store."""
     store = SqliteStore(folder / "cofio.db", lambda: to_utc_iso(datetime.now(UTC)))
     return lambda number: store.inbox.receive([_exchange(number)], most=_LIMIT), store.close
 
 
-def served(folder: Path) -> tuple[Take, Callable[[], None]]:
+def start_service(folder: Path) -> tuple[Capture, Callable[[], None]]:
     """Return the service in a process of its own, as run by `cofio serve`: hygiene, inbox, and the learning worker."""
     command = [sys.executable, "-m", "cofio", "--home", str(folder), "serve", "--port", "0", "--json"]
     limit = {**os.environ, "COFIO_INBOX_LIMIT": str(_LIMIT), "COFIO_LOG_LEVEL": "error"}
     service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=limit)
     assert service.stdout
     url = json.loads(service.stdout.readline())["url"]
-    lines: dict[int, _Line] = {}
+    connections: dict[int, _HttpConnection] = {}
 
     def take(number: int) -> None:
-        mine = threading.get_ident()
-        if mine not in lines:
-            lines[mine] = _Line(url)
-        lines[mine].capture(number)
+        thread_id = threading.get_ident()
+        if thread_id not in connections:
+            connections[thread_id] = _HttpConnection(url)
+        connections[thread_id].capture(number)
 
     def close() -> None:
-        for line in lines.values():
-            line.close()
+        for connection in connections.values():
+            connection.close()
         service.terminate()
         service.communicate()
 
     return take, close
 
 
-class _Line:
+class _HttpConnection:
     """Persistent raw connection with minimal overhead, so that the service is measured."""
 
     def __init__(self, url: str) -> None:
@@ -121,7 +121,7 @@ class _Line:
         self._socket.close()
 
     def capture(self, number: int) -> None:
-        messages = [{"role": each.role, "content": each.text} for each in _SAID]
+        messages = [{"role": message.role, "content": message.text} for message in _MESSAGES]
         turn = {"client": "bench", "session": f"s{number // 50}", "turn": f"t{number}", "source": "bench/app"}
         body = json.dumps({"messages": messages, **turn}).encode()
         head = f"POST /capture HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
@@ -132,42 +132,42 @@ class _Line:
         assert reply.startswith(b"HTTP/1.1 202"), reply
 
 
-def sides(threads: int) -> tuple[Side, ...]:
-    """Return all sides; the first one is the divisor of the ratios."""
+def list_variants(threads: int) -> tuple[Variant, ...]:
+    """Return all variants; the first one is the divisor of the ratios."""
     return (
-        Side("plain SQLite, 1 thread", plain, 1),
-        Side("inbox, 1 thread", ours, 1),
-        Side(f"inbox, {threads} threads", ours, threads),
-        Side(f"HTTP, {threads} connections", served, threads),
+        Variant("plain SQLite, 1 thread", open_plain_sqlite, 1),
+        Variant("inbox, 1 thread", open_inbox, 1),
+        Variant(f"inbox, {threads} threads", open_inbox, threads),
+        Variant(f"HTTP, {threads} connections", start_service, threads),
     )
 
 
-def measured(seconds: float, rounds: int, threads: int, folder: Path | None = None) -> list[Rate]:
-    """Return the rate of each side."""
+def run_benchmark(seconds: float, rounds: int, threads: int, folder: Path | None = None) -> list[Rate]:
+    """Return the rate of each variant."""
     runs: dict[str, list[Rate]] = {}
-    for _, side in itertools.product(range(rounds), sides(threads)):
+    for _, variant in itertools.product(range(rounds), list_variants(threads)):
         with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
-            runs.setdefault(side.label, []).append(_run(side, Path(name), seconds))
+            runs.setdefault(variant.label, []).append(_run(variant, Path(name), seconds))
     return [sorted(run, key=lambda rate: rate.per_second)[len(run) // 2] for run in runs.values()]
 
 
-def _run(side: Side, folder: Path, seconds: float) -> Rate:
-    take, close = side.opened(folder)
-    numbers, took = itertools.count(), [[0.0] for _ in range(side.threads)]
+def _run(variant: Variant, folder: Path, seconds: float) -> Rate:
+    take, close = variant.open_store(folder)
+    numbers, durations_by_thread = itertools.count(), [[0.0] for _ in range(variant.threads)]
     for _ in range(20):
         take(next(numbers))  # one-time costs are not measured
-    until = time.perf_counter() + seconds
+    deadline = time.perf_counter() + seconds
 
-    def work(mine: list[float]) -> None:
-        mine.clear()
-        while time.perf_counter() < until:
+    def work(durations: list[float]) -> None:
+        durations.clear()
+        while time.perf_counter() < deadline:
             number = next(numbers)
-            mine.append(measure.once(lambda: take(number)))  # noqa: B023 (called at once)
+            durations.append(measure.time_call(lambda: take(number)))  # noqa: B023 (called at once)
 
     started = time.perf_counter()
-    workers = [threading.Thread(target=work, args=(mine,)) for mine in took]
-    if side.threads == 1:
-        work(took[0])  # an SQLite connection stays in its own thread
+    workers = [threading.Thread(target=work, args=(durations,)) for durations in durations_by_thread]
+    if variant.threads == 1:
+        work(durations_by_thread[0])  # an SQLite connection stays in its own thread
     else:
         for worker in workers:
             worker.start()
@@ -175,13 +175,15 @@ def _run(side: Side, folder: Path, seconds: float) -> Rate:
             worker.join()
     elapsed = time.perf_counter() - started
     close()
-    every = [each for mine in took for each in mine]
-    told = measure.p50_p95("take", every)
-    return Rate(side.label, len(every) / elapsed, told["take_p50_ms"], told["take_p95_ms"])
+    all_durations = [duration for durations in durations_by_thread for duration in durations]
+    percentiles = measure.p50_p95("take", all_durations)
+    return Rate(variant.label, len(all_durations) / elapsed, percentiles["take_p50_ms"], percentiles["take_p95_ms"])
 
 
 def _exchange(number: int) -> Exchange:
-    return Exchange(messages=_SAID, client="bench", session=f"s{number // 50}", turn=f"t{number}", source="bench/app")
+    return Exchange(
+        messages=_MESSAGES, client="bench", session=f"s{number // 50}", turn=f"t{number}", source="bench/app"
+    )
 
 
 def show(rates: Sequence[Rate]) -> None:
@@ -197,13 +199,13 @@ def show(rates: Sequence[Rate]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.capture", description="Captures a second.")
-    parser.add_argument("--seconds", type=float, default=2.0, help="seconds per side and round")
+    parser = argparse.ArgumentParser(prog="python -m bench.capture", description="Measure captures per second.")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds per variant and round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=32)
     parser.add_argument("--folder", type=Path, help="folder for the files; default: a temporary folder")
     options = parser.parse_args(arguments)
-    show(measured(options.seconds, options.rounds, options.threads, options.folder))
+    show(run_benchmark(options.seconds, options.rounds, options.threads, options.folder))
 
 
 if __name__ == "__main__":

@@ -30,12 +30,12 @@ class Topic:
     """Kind of fact, with wordings of statements and of questions."""
 
     name: str
-    says: tuple[str, ...]
-    asks: tuple[str, ...]
+    statements: tuple[str, ...]
+    questions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class GeneratedFact:
     """Fact with its source, topic and slot values."""
 
     text: str
@@ -44,43 +44,43 @@ class Said:
     slots: Mapping[str, str]
 
 
-def facts(count: int, seed: int = SEED) -> list[Said]:
+def facts(count: int, seed: int = SEED) -> list[GeneratedFact]:
     """Return this many distinct facts."""
-    return list(islice(_endless(random.Random(seed)), count))
+    return list(islice(_generate_facts(random.Random(seed)), count))
 
 
 def prompts(count: int, seed: int = SEED) -> list[str]:
     """Return this many distinct prompts: most ask for a fact of the corpus, some are vague, some are off-topic."""
     rng = random.Random(seed + 1)
-    known = facts(_ASKED_ABOUT, seed)
-    found: dict[str, None] = {}
-    while len(found) < count:
-        text = _prompt(rng, known)
+    askable = facts(_ASKED_ABOUT, seed)
+    texts: dict[str, None] = {}
+    while len(texts) < count:
+        text = _prompt(rng, askable)
         if SHORTEST_PROMPT <= len(text.split()) <= LONGEST_PROMPT:
-            found[text] = None
-    return list(found)
+            texts[text] = None
+    return list(texts)
 
 
-def _endless(rng: random.Random) -> Iterator[Said]:
-    seen: set[str] = set()
+def _generate_facts(rng: random.Random) -> Iterator[GeneratedFact]:
+    texts: set[str] = set()
     while True:
         topic = rng.choice(_ALL_TOPICS)
         slots = _Slots(rng)
-        text = _sentence(rng.choice(topic.says).format_map(slots) + _CLAUSES(rng).format_map(slots))
-        if SHORTEST <= len(text.split()) <= LONGEST and text not in seen:
-            seen.add(text)
-            yield Said(text, slots["project"], topic.name, slots)
+        text = _sentence(rng.choice(topic.statements).format_map(slots) + _CLAUSES(rng).format_map(slots))
+        if SHORTEST <= len(text.split()) <= LONGEST and text not in texts:
+            texts.add(text)
+            yield GeneratedFact(text, slots["project"], topic.name, slots)
 
 
-def _prompt(rng: random.Random, known: Sequence[Said]) -> str:
-    kind = rng.random()
-    if kind < _OFF_TOPIC:
+def _prompt(rng: random.Random, facts: Sequence[GeneratedFact]) -> str:
+    draw = rng.random()
+    if draw < _OFF_TOPIC:
         return rng.choice(_FOREIGN).format(thing=_THINGS(rng), other=_THINGS(rng))
-    said = rng.choice(known)
-    if kind < _OFF_TOPIC + _VAGUE:
-        return rng.choice(_UNSURE).format_map(said.slots)
-    asks = next(topic.asks for topic in _ALL_TOPICS if topic.name == said.topic)
-    return rng.choice(_OPENINGS) + rng.choice(asks).format_map(said.slots) + rng.choice(_CLOSINGS)
+    fact = rng.choice(facts)
+    if draw < _OFF_TOPIC + _VAGUE:
+        return rng.choice(_UNSURE).format_map(fact.slots)
+    questions = next(topic.questions for topic in _ALL_TOPICS if topic.name == fact.topic)
+    return rng.choice(_OPENINGS) + rng.choice(questions).format_map(fact.slots) + rng.choice(_CLOSINGS)
 
 
 def _sentence(text: str) -> str:
@@ -110,7 +110,7 @@ def _number(low: int, high: int, step: int = 1) -> Callable[[random.Random], str
 
 
 def _words(text: str) -> Callable[[random.Random], str]:
-    return _zipf([each.strip() for each in text.replace("\n", " ").split(",")])
+    return _zipf([word.strip() for word in text.replace("\n", " ").split(",")])
 
 
 # ── slots ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,7 +162,7 @@ _SLOTS: Mapping[str, Callable[[random.Random], str]] = {
         "production, staging, the test environment, development, the EU region, the demo cluster, CI, canary"
     ),
     "tool": _words(_TOOLS),
-    "rival": _zipf([each.strip() for each in _TOOLS.replace("\n", " ").split(",")][::-1]),
+    "rival": _zipf([tool.strip() for tool in _TOOLS.replace("\n", " ").split(",")][::-1]),
     "duty": _words(_DUTIES),
     "person": _words(_PEOPLE),
     "symptom": _words(_SYMPTOMS),
@@ -204,8 +204,8 @@ _CLAUSES = _zipf(
 # ── topics ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _topic(name: str, says: str, asks: str) -> Topic:
-    return Topic(name, *(tuple(line.strip() for line in text.strip().splitlines()) for text in (says, asks)))
+def _topic(name: str, statements: str, questions: str) -> Topic:
+    return Topic(name, *(tuple(line.strip() for line in text.strip().splitlines()) for text in (statements, questions)))
 
 
 _ALL_TOPICS = (

@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 _RESULTS = Path(__file__).parent / "results"
 _ROUNDS = 3
 _K = 10  # neighbours
-_ASKED = 500  # points whose neighbours are compared
-BARS = (
+_SAMPLE = 500  # points whose neighbours are compared
+SPEED_TARGETS = (
     ("the first look at 10,000 memories takes less than 2 s", "cold_ms", 2_000.0),
     ("another look takes less than 100 ms", "warm_ms", 100.0),
     ("as JSON they are less than 2 MB", "megabytes", 2.0),
 )
-BETTER = (
+QUALITY_TARGETS = (
     ("twice as many neighbours are kept as by PCA", "kept", 2.0),
     ("clusters are purer than on PCA's plane", "purity", 1.0),
 )
@@ -67,107 +67,111 @@ BETTER = (
 # ── speed ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def timed(folder: Path, size: int) -> dict[str, float]:
+def measure_speed(folder: Path, size: int) -> dict[str, float]:
     """Return the times of each call in a store of this size."""
     material = Material(folder)
-    texts = [text for _, text in material.said(0, size + 1)]
+    texts = [text for _, text in material.facts(0, size + 1)]
     embedder = material.embedder(0, size + 1)
-    looks: dict[str, list[float]] = {"cold_ms": [], "warm_ms": [], "one_more_ms": []}
+    durations: dict[str, list[float]] = {"cold_ms": [], "warm_ms": [], "one_more_ms": []}
     with _keeper(folder / f"{size}.db", embedder) as keeper:
         for start in range(0, size, 1_000):
-            some = texts[start : min(size, start + 1_000)]
-            keeper.add_all([Fact(text=text, source="bench/app") for text in some], dedup=False)
-    for turn in range(_ROUNDS):
+            batch = texts[start : min(size, start + 1_000)]
+            keeper.add_all([Fact(text=text, source="bench/app") for text in batch], dedup=False)
+    for round_number in range(_ROUNDS):
         with _keeper(folder / f"{size}.db", embedder) as keeper:
             keeper.dashboard.map(limit=1)  # loads the store's vectors into memory
-            looks["cold_ms"].append(_spent(keeper.dashboard.map))
-            looks["warm_ms"].append(_spent(keeper.dashboard.map))
-            if not turn:
+            durations["cold_ms"].append(_cpu_milliseconds(keeper.dashboard.map))
+            durations["warm_ms"].append(_cpu_milliseconds(keeper.dashboard.map))
+            if not round_number:
                 keeper.add_all([Fact(text=texts[size], source="bench/app")], dedup=False)
-                looks["one_more_ms"].append(_spent(keeper.dashboard.map))
-            drawn = keeper.dashboard.map()
+                durations["one_more_ms"].append(_cpu_milliseconds(keeper.dashboard.map))
+            memory_map = keeper.dashboard.map()
     vectors = np.asarray(material.vectors(0, size))
     with one_thread():
-        pca = [_spent(lambda: flat(vectors)) for _ in range(_ROUNDS)]
-    said: list[bytes] = []
-    encoding = _spent(lambda: said.append(msgspec.json.encode(drawn.as_dict())))
-    figures = {name: statistics.median(each) for name, each in looks.items()}
+        pca = [_cpu_milliseconds(lambda: project_pca(vectors)) for _ in range(_ROUNDS)]
+    encoded: list[bytes] = []
+    encoding = _cpu_milliseconds(lambda: encoded.append(msgspec.json.encode(memory_map.as_dict())))
+    figures = {name: statistics.median(values) for name, values in durations.items()}
     return {
         **figures,
         "pca_ms": statistics.median(pca),
         "encoding_ms": encoding,
-        "megabytes": len(said[0]) / 1e6,
-        "clusters": len(drawn.clusters),
+        "megabytes": len(encoded[0]) / 1e6,
+        "clusters": len(memory_map.clusters),
     }
 
 
-def _spent(work: Callable[[], object]) -> float:
-    began = time.thread_time()
+def _cpu_milliseconds(work: Callable[[], object]) -> float:
+    started = time.thread_time()
     work()
-    return 1_000 * (time.thread_time() - began)
+    return 1_000 * (time.thread_time() - started)
 
 
 def _keeper(path: Path, embedder: Any) -> Keeper:
     return cofio.open(f"sqlite://{path}", embedder=embedder, home=path.parent)
 
 
-def flat(vectors: Matrix) -> Matrix:
+def project_pca(vectors: Matrix) -> Matrix:
     """Return the coordinates of the vectors in their two principal directions (plain PCA)."""
     spread = vectors - vectors.mean(axis=0)
     _, directions = np.linalg.eigh(spread.T @ spread)
-    found: Matrix = spread @ directions[:, :-3:-1]
-    return found
+    plane: Matrix = spread @ directions[:, :-3:-1]
+    return plane
 
 
 # ── quality ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def judged(texts: Sequence[str], labels: Sequence[str], embedder: Embedder) -> dict[str, dict[str, float]]:
+def measure_quality(texts: Sequence[str], labels: Sequence[str], embedder: Embedder) -> dict[str, dict[str, float]]:
     """Return how well our plane and PCA's preserve the neighbourhoods of the vectors."""
     vectors = np.asarray(embedder.embed(texts, "document"), np.float32)
     count = len(texts)
     dots = MapSource(range(count, 0, -1), vectors, texts, [""] * count, [""] * count, [""] * count, count)
     with one_thread():
-        drawn = projection.draw_map(dots)
-        plain = resolve_overlaps(fit_to_grid(np.ascontiguousarray(flat(vectors), np.float32).view(np.complex64)[:, 0]))
-    ours = np.stack([drawn.x, drawn.y], axis=1)
-    return {"ours": _quality(vectors, ours, labels), "pca": _quality(vectors, plain, labels)}
+        memory_map = projection.draw_map(dots)
+        pca = resolve_overlaps(
+            fit_to_grid(np.ascontiguousarray(project_pca(vectors), np.float32).view(np.complex64)[:, 0])
+        )
+    cofio_plane = np.stack([memory_map.x, memory_map.y], axis=1)
+    return {"cofio": _quality(vectors, cofio_plane, labels), "pca": _quality(vectors, pca, labels)}
 
 
 def _quality(vectors: Matrix, places: Places, labels: Sequence[str]) -> dict[str, float]:
-    asked = np.random.default_rng(0).permutation(len(vectors))[:_ASKED]
-    apart_ = np.square(places[asked, np.newaxis] - places).sum(axis=2).astype(np.float64)
-    apart_[np.arange(len(asked)), asked] = np.inf
-    shown = np.argsort(apart_, axis=1, kind="stable")[:, :_K]
-    cosines = vectors[asked] @ vectors.T
-    cosines[np.arange(len(asked)), asked] = 2  # the point itself comes first: rank 0
+    sample = np.random.default_rng(0).permutation(len(vectors))[:_SAMPLE]
+    distances = np.square(places[sample, np.newaxis] - places).sum(axis=2).astype(np.float64)
+    distances[np.arange(len(sample)), sample] = np.inf
+    neighbours = np.argsort(distances, axis=1, kind="stable")[:, :_K]
+    cosines = vectors[sample] @ vectors.T
+    cosines[np.arange(len(sample)), sample] = 2  # the point itself comes first: rank 0
     ranks = np.argsort(np.argsort(-cosines, axis=1, kind="stable"), axis=1)
-    rank = np.take_along_axis(ranks, shown, axis=1)
-    own = np.array(labels)
+    rank = np.take_along_axis(ranks, neighbours, axis=1)
+    label_array = np.array(labels)
     quality = {
         "kept": float(np.mean(rank <= _K)),
         "trust": _trust(rank, len(vectors)),
         "spread": float(np.mean(np.ptp(places, axis=0)) / SIDE),
     }
     if len(set(labels)) > 1:
-        quality["alike"] = float(np.mean(own[shown] == own[asked, np.newaxis]))
-        quality["purity"] = _purity(find_clusters(places), own)
+        quality["alike"] = float(np.mean(label_array[neighbours] == label_array[sample, np.newaxis]))
+        quality["purity"] = _purity(find_clusters(places), label_array)
     return quality
 
 
 def _trust(rank: Places, count: int) -> float:
     """Return the trustworthiness: 1 if all neighbours in the plane are true ones, less the more distant they are."""
-    most = len(rank) * _K * (2 * count - 3 * _K - 1) / 2
-    return float(1 - np.maximum(rank - _K, 0).sum() / most)
+    worst = len(rank) * _K * (2 * count - 3 * _K - 1) / 2
+    return float(1 - np.maximum(rank - _K, 0).sum() / worst)
 
 
 def _purity(group: Places, labels: NDArray[Any]) -> float:
     """Return the share of points in a cluster whose most frequent label is theirs; unclustered points count as no."""
-    most = (Counter(labels[group == each].tolist()).most_common(1)[0][1] for each in range(group.max(initial=-1) + 1))
-    return sum(most) / len(group)
+    largest = (
+        Counter(labels[group == cluster].tolist()).most_common(1)[0][1] for cluster in range(group.max(initial=-1) + 1)
+    )
+    return sum(largest) / len(group)
 
 
-def read(path: Path) -> tuple[list[str], list[str]]:
+def read_texts(path: Path) -> tuple[list[str], list[str]]:
     """Return the texts of a file, and their labels."""
     lines = [line.rpartition("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     return [text for _, _, text in lines], [label for label, _, _ in lines]
@@ -176,36 +180,42 @@ def read(path: Path) -> tuple[list[str], list[str]]:
 # ── the run ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def measured(sizes: Sequence[int], texts: int, file: Path | None, embedder: Embedder) -> dict[str, Any]:
+def run_benchmark(sizes: Sequence[int], texts: int, file: Path | None, embedder: Embedder) -> dict[str, Any]:
     """Return all figures."""
     with tempfile.TemporaryDirectory(prefix="cofio-bench-") as folder:
-        Material.make(Path(folder), embedder, count=max(sizes) + 1, asked=1, warming=0)
-        figures = {str(size): timed(Path(folder), size) for size in sizes}
-    said = facts(texts)
-    given, labels = read(file) if file else ([each.text for each in said], [each.topic for each in said])
-    quality = judged(given, labels, embedder)
-    return {"machine": measure.machine(), "figures": figures, "texts": len(given), "quality": quality}
+        Material.make(Path(folder), embedder, count=max(sizes) + 1, prompts=1, warmup=0)
+        figures = {str(size): measure_speed(Path(folder), size) for size in sizes}
+    generated = facts(texts)
+    texts_to_embed, labels = (
+        read_texts(file) if file else ([fact.text for fact in generated], [fact.topic for fact in generated])
+    )
+    quality = measure_quality(texts_to_embed, labels, embedder)
+    return {"machine": measure.machine(), "figures": figures, "texts": len(texts_to_embed), "quality": quality}
 
 
 def missed(results: dict[str, Any]) -> list[str]:
     """Return the targets that the figures miss."""
     figures, quality = results["figures"].get("10000", {}), results["quality"]
-    slow = [says for says, name, most in BARS if figures.get(name, 0) > most]
-    ours, pca = quality["ours"], quality["pca"]
-    return slow + [says for says, name, times in BETTER if name in ours and ours[name] < times * pca[name]]
+    slow = [label for label, name, maximum in SPEED_TARGETS if figures.get(name, 0) > maximum]
+    cofio_quality, pca = quality["cofio"], quality["pca"]
+    return slow + [
+        label
+        for label, name, times in QUALITY_TARGETS
+        if name in cofio_quality and cofio_quality[name] < times * pca[name]
+    ]
 
 
 def show(results: dict[str, Any]) -> None:
     print(f"{'memories':>10}{'first':>10}{'again':>10}{'one more':>10}{'PCA':>10}{'JSON':>10}")
-    for size, each in results["figures"].items():
-        times = "".join(f"{each[name]:>7,.0f} ms" for name in ("cold_ms", "warm_ms", "one_more_ms", "pca_ms"))
-        print(f"{int(size):>10,}{times}{each['megabytes']:>7.2f} MB   {each['clusters']} clusters")
+    for size, figures in results["figures"].items():
+        times = "".join(f"{figures[name]:>7,.0f} ms" for name in ("cold_ms", "warm_ms", "one_more_ms", "pca_ms"))
+        print(f"{int(size):>10,}{times}{figures['megabytes']:>7.2f} MB   {figures['clusters']} clusters")
     print(f"{results['texts']:,} really embedded texts: ours, PCA's")
-    for name, ours in results["quality"]["ours"].items():
-        print(f"{name:>10}{ours:>10.3f}{results['quality']['pca'][name]:>10.3f}")
-    lost = missed(results)
-    for says in (*(bar[0] for bar in BARS), *(bar[0] for bar in BETTER)):
-        print(f"bar: {says}: {'MISSED' if says in lost else 'cleared'}")
+    for name, value in results["quality"]["cofio"].items():
+        print(f"{name:>10}{value:>10.3f}{results['quality']['pca'][name]:>10.3f}")
+    missed_labels = missed(results)
+    for label in (*(bar[0] for bar in SPEED_TARGETS), *(bar[0] for bar in QUALITY_TARGETS)):
+        print(f"bar: {label}: {'MISSED' if label in missed_labels else 'cleared'}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -220,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
     parser.add_argument("--json", type=Path, default=_RESULTS / "map.json")
     options = parser.parse_args(arguments)
-    results = measured(options.sizes, options.texts, options.file, _embedder(options.hash))
+    results = run_benchmark(options.sizes, options.texts, options.file, _embedder(options.hash))
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     show(results)

@@ -34,13 +34,13 @@ from cofio.settings import Settings
 ROUNDS = 5
 ANCHORS = 500  # really embedded texts; the others are mixtures of them
 #: Path of each page, and the selector of its main content.
-STANDS = {
+PAGES = {
     "docs": ("/docs", "main, body"),
     "overview": ("/ui/overview", "#page svg"),
     "memories": ("/ui/memories", "[role=option]"),
     "map": ("/ui/map", "#dots[data-view]"),
 }
-BARS = (
+TARGETS = (
     ("the first view takes less than 1 s", "overview_ms", 1_000.0),
     ("the map takes less than 2 s, also when it was never drawn", "map_cold_ms", 2_000.0),
     ("a frame of a pan takes less than 34 ms", "frame_ms", 34.0),
@@ -53,55 +53,59 @@ _FRAMES = """() => {
 }"""
 
 
-def measured(size: int) -> dict[str, float]:
+def run_benchmark(size: int) -> dict[str, float]:
     """Return the median load time of each page in milliseconds; the map's first visit is separate."""
-    with tempfile.TemporaryDirectory() as folder, served(Path(folder), size) as url, browser.running() as chromium:
-        visit(chromium, url, "docs")  # warms the browser up
-        cold = visit(chromium, url, "map")
-        figures = {"map_cold_ms": cold, "frame_ms": panned(chromium, url)}
-        for name in STANDS:
-            figures[f"{name}_ms"] = statistics.median(visit(chromium, url, name) for _ in range(ROUNDS))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        start_service(Path(folder), size) as url,
+        browser.running() as chromium,
+    ):
+        measure_load(chromium, url, "docs")  # warms the browser up
+        cold_ms = measure_load(chromium, url, "map")
+        figures = {"map_cold_ms": cold_ms, "frame_ms": measure_pan(chromium, url)}
+        for name in PAGES:
+            figures[f"{name}_ms"] = statistics.median(measure_load(chromium, url, name) for _ in range(ROUNDS))
     return figures
 
 
 @contextmanager
-def served(folder: Path, size: int) -> Iterator[str]:
+def start_service(folder: Path, size: int) -> Iterator[str]:
     """Yield the URL of a service with this many memories."""
     settings = Settings.load()
     model = embedders.make("local", home=settings.home, download=settings.model_download)
-    material = Material.make(folder, model, count=size, asked=1, warming=0, anchors=ANCHORS)
-    texts = [text for _, text in material.said(0, size)]
+    material = Material.make(folder, model, count=size, prompts=1, warmup=0, anchors=ANCHORS)
+    texts = [text for _, text in material.facts(0, size)]
     with cofio.open(f"sqlite://{folder}/cofio.db", embedder=material.embedder(0, size), home=folder) as keeper:
         for start in range(0, size, 1_000):
             keeper.add_all([Fact(text=text, source="bench/app") for text in texts[start : start + 1_000]], dedup=False)
-        serving = HttpServer(keeper, Settings(port=0, home=folder))
-        thread = threading.Thread(target=serving.run)
+        server = HttpServer(keeper, Settings(port=0, home=folder))
+        thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            yield serving.url
+            yield server.url
         finally:
-            serving.stop()
+            server.stop()
             thread.join()
 
 
-def visit(chromium: Browser, url: str, name: str) -> float:
+def measure_load(chromium: Browser, url: str, name: str) -> float:
     """Return the milliseconds until the page is loaded, in a new browser context."""
-    where, there = STANDS[name]
+    path, selector = PAGES[name]
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
-    page.goto(f"{url}{where}", wait_until="commit")
-    page.wait_for_selector(there, state="attached", timeout=60_000)
-    took: float = page.evaluate("performance.now()")
+    page.goto(f"{url}{path}", wait_until="commit")
+    page.wait_for_selector(selector, state="attached", timeout=60_000)
+    milliseconds: float = page.evaluate("performance.now()")
     context.close()
-    return took
+    return milliseconds
 
 
-def panned(chromium: Browser, url: str) -> float:
+def measure_pan(chromium: Browser, url: str) -> float:
     """Return the median frame time while the map is dragged."""
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
     page.goto(f"{url}/ui/map")
-    page.wait_for_selector(STANDS["map"][1])
+    page.wait_for_selector(PAGES["map"][1])
     box = page.locator("#dots").bounding_box()
     assert box
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -119,16 +123,16 @@ def show(results: dict[str, Any]) -> None:
     figures = results["figures"]
     print(f"\n{results['size']:,} memories; milliseconds until the page is loaded, and the ratio to /docs")
     for name in ("docs_ms", "overview_ms", "memories_ms", "map_ms", "map_cold_ms"):
-        called = name.removesuffix("_ms").replace("_", " ")
-        print(f"  {called:<10} {figures[name]:>7,.0f}  {figures[name] / figures['docs_ms']:>5.1f}")
+        page_name = name.removesuffix("_ms").replace("_", " ")
+        print(f"  {page_name:<10} {figures[name]:>7,.0f}  {figures[name] / figures['docs_ms']:>5.1f}")
     print(f"  a frame of a pan takes {figures['frame_ms']:.1f} ms")
-    for says, name, most in BARS:
-        print(f"  bar: {says}: {'cleared' if figures[name] < most else 'MISSED'}")
+    for label, name, maximum in TARGETS:
+        print(f"  bar: {label}: {'cleared' if figures[name] < maximum else 'MISSED'}")
 
 
 def missed(results: dict[str, Any]) -> list[str]:
     """Return the targets that were missed."""
-    return [says for says, name, most in BARS if results["figures"][name] >= most]
+    return [label for label, name, maximum in TARGETS if results["figures"][name] >= maximum]
 
 
 def main() -> None:
@@ -136,12 +140,12 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=10_000)
     parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
     parser.add_argument("--json", type=Path, help="also write the figures here")
-    given = parser.parse_args()
-    results = {"machine": measure.machine(), "size": given.size, "figures": measured(given.size)}
+    options = parser.parse_args()
+    results = {"machine": measure.machine(), "size": options.size, "figures": run_benchmark(options.size)}
     show(results)
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=2), encoding="utf-8")
-    if given.strict and missed(results):
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2), encoding="utf-8")
+    if options.strict and missed(results):
         sys.exit(1)
 
 

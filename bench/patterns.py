@@ -106,19 +106,19 @@ This comes up when I press cancel twice, please have a look at the error page to
 MESSAGES = (*((role, " ".join(text.split())) for role, text in _PROSE), *_WITH_CODE)
 
 
-def judging(role: str, text: str) -> Callable[[], GateVerdict]:
+def gate_call(role: str, text: str) -> Callable[[], GateVerdict]:
     """Return the measured work: the gate's verdict on the message."""
     return partial(gate.judge, Exchange(messages=(Message(role, text),)), patterns.find)
 
 
 def median(work: Callable[[], object], rounds: int = ROUNDS) -> float:
     """Return the median of the seconds that the work takes."""
-    took = []
+    durations = []
     for _ in range(rounds):
-        began = time.perf_counter()
+        started = time.perf_counter()
         work()
-        took.append(time.perf_counter() - began)
-    return statistics.median(took)
+        durations.append(time.perf_counter() - started)
+    return statistics.median(durations)
 
 
 class Figure(NamedTuple):
@@ -126,50 +126,50 @@ class Figure(NamedTuple):
 
     facts: int
     length: int
-    ours: float
-    plain: float
+    cofio: float
+    baseline: float
 
 
-def of_messages() -> list[Figure]:
+def measure_messages() -> list[Figure]:
     """Return a figure for each message."""
     figures = []
     for role, text in MESSAGES:
-        work, share = judging(role, text), 500 / len(text)
-        figures.append(Figure(len(work().found), len(text), median(work) * share, median(text.split) * share))
+        work, scale = gate_call(role, text), 500 / len(text)
+        figures.append(Figure(len(work().found), len(text), median(work) * scale, median(text.split) * scale))
     return figures
 
 
-def told(label: str, figures: Sequence[Figure]) -> str:
+def format_row(label: str, figures: Sequence[Figure]) -> str:
     """Return the median of the figures as one line."""
-    ours, plain = (
-        statistics.median(figure.ours for figure in figures),
-        statistics.median(figure.plain for figure in figures),
+    cofio_median, baseline_median = (
+        statistics.median(figure.cofio for figure in figures),
+        statistics.median(figure.baseline for figure in figures),
     )
-    return f"{label:>20}{ours * 1e6:>12.1f}{plain * 1e6:>12.2f}{ours / plain:>8.0f}"
+    return f"{label:>20}{cofio_median * 1e6:>12.1f}{baseline_median * 1e6:>12.2f}{cofio_median / baseline_median:>8.0f}"
 
 
 def growth(text: str, times: Sequence[int] = GROWTH) -> list[float]:
     """Return the relative duration for each multiple of the text."""
-    took = [min(median(judging("user", text * each), 5) for _ in range(3)) for each in times]
-    return [each / took[0] for each in took]
+    durations = [min(median(gate_call("user", text * factor), 5) for _ in range(3)) for factor in times]
+    return [factor / durations[0] for factor in durations]
 
 
 def main() -> None:
     """Print the figures."""
-    figures = of_messages()
+    figures = measure_messages()
     print(f"{'':20}{'µs / 500':>12}{'str.split':>12}{'ratio':>8}")
     for figure in figures:
-        print(told(f"{figure.length} characters", [figure]))
-    eventful = [figure for figure in figures if figure.facts]
-    quiet = [figure for figure in figures if not figure.facts]
-    mix = quiet * 4 * len(eventful) + eventful * len(quiet)
-    for label, some in (("without facts", quiet), ("with facts", eventful), ("four to one", mix)):
-        print(told(label, some))
+        print(format_row(f"{figure.length} characters", [figure]))
+    with_facts = [figure for figure in figures if figure.facts]
+    without_facts = [figure for figure in figures if not figure.facts]
+    mix = without_facts * 4 * len(with_facts) + with_facts * len(without_facts)
+    for label, group in (("without facts", without_facts), ("with facts", with_facts), ("four to one", mix)):
+        print(format_row(label, group))
     print()
-    print(f"growth for {', '.join(f'{each}x' for each in GROWTH)} the text:")
+    print(f"growth for {', '.join(f'{value}x' for value in GROWTH)} the text:")
     everything = "\n".join(text for _, text in MESSAGES)
-    for name, text in (("messages", everything), *((repr(each), each * (4_000 // len(each))) for each in HOSTILE)):
-        print(f"{name:>24}" + "".join(f"{each:>8.1f}" for each in growth(text)))
+    for name, text in (("messages", everything), *((repr(value), value * (4_000 // len(value))) for value in HOSTILE)):
+        print(f"{name:>24}" + "".join(f"{value:>8.1f}" for value in growth(text)))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
     python -m bench.run [--sizes 1000 10000 100000] [--json PATH] [--folder FOLDER]
 
-    corpus ─ real embedder, once ─▶ material ─ a process for each stage, side and size ─▶ table, JSON, SVG
+    corpus ─ real embedder, once ─▶ material ─ a process for each stage, store and size ─▶ table, JSON, SVG
 
-Figures depend on the machine and its other load; the ratios depend on them less, because both sides of a ratio are
-measured one right after the other. Embedding is excluded everywhere: vectors are looked up (see bench/vectors.py).
+Figures depend on the machine and its other load; the ratios depend on them less, because both figures of a ratio
+are measured in direct succession. Embedding is excluded everywhere: vectors are looked up (see bench/vectors.py).
 Every stage has a process of its own with one BLAS thread; files are in the page cache, since they were just written.
 """
 
@@ -32,30 +32,30 @@ from cofio.settings import Settings
 from evals import plots
 
 _RESULTS = Path(__file__).parent / "results"
-_SIDES = ("ours", "plain")
-_STAGES = ("written", "opened", "searched", "grown")
+_STORES = ("embedded", "baseline")
+_STAGES = ("write", "open", "search", "add")
 _NOTES = (
     "Embedding is excluded: vectors are looked up in a table.",
-    "Memories' vectors are mixtures of 1,500 really embedded facts plus noise with their covariance, so their spectrum"
-    " is the model's; prompts have their own real vectors.",
+    "Memories' vectors are mixtures of 1,500 facts embedded by the model, plus noise with their covariance, so their"
+    " spectrum is realistic; prompts have their own real vectors.",
     "One BLAS thread; every stage in a process of its own; files in the page cache; commits are durable (WAL, FULL).",
-    "Plain is FTS5 (porter, OR of all words) and NumPy (X @ q), fused half and half; it keeps no journal and looks for"
-    " no duplicates, and its add does not reach its matrix.",
-    "A ratio is ours divided by plain: less is better for times and sizes, more for what is per second.",
+    "Plain is FTS5 (porter, OR of all words) and NumPy (X @ q), fused half and half; it has no journal and no"
+    " deduplication, and an add does not update its matrix.",
+    "A ratio is cofio divided by plain: lower is better for times and sizes, higher for rates per second.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Row of the table: a figure of ours, and the figure of plain that it is divided by."""
+    """Row of the table: a figure of cofio, and the baseline figure that it is divided by."""
 
     label: str
-    ours: str
+    cofio: str
     unit: str
-    plain: str = ""  # default: the same as ours
+    baseline: str = ""  # default: the same as `cofio`
 
     def ratio(self, figures: Mapping[str, Mapping[str, float]]) -> float:
-        return figures["ours"][self.ours] / figures["plain"][self.plain or self.ours]
+        return figures["embedded"][self.cofio] / figures["baseline"][self.baseline or self.cofio]
 
 
 MEASURES = (
@@ -82,28 +82,28 @@ MEASURES = (
 class Bar:
     """Target for a figure at a size."""
 
-    says: str
+    label: str
     size: int
     figure: str
-    most: float | None = None
-    least: float | None = None
+    maximum: float | None = None
+    minimum: float | None = None
 
-    def told(self, results: Mapping[str, Any]) -> str:
+    def judge(self, results: Mapping[str, Any]) -> str:
         figures = results["sizes"].get(str(self.size))
         if figures is None:
-            return f"not measured: {self.says}"
-        value = figures["ours"][self.figure]
-        met = (self.most is None or value < self.most) and (self.least is None or value >= self.least)
-        return f"{'met' if met else 'not met'}: {self.says} ({_short(value)})"
+            return f"not measured: {self.label}"
+        value = figures["embedded"][self.figure]
+        met = (self.maximum is None or value < self.maximum) and (self.minimum is None or value >= self.minimum)
+        return f"{'met' if met else 'not met'}: {self.label} ({_format_number(value)})"
 
 
 BARS = (
-    Bar("search at 100k, p50 < 5 ms", 100_000, "search_p50_ms", most=5),
-    Bar("search at 100k, p95 < 15 ms", 100_000, "search_p95_ms", most=15),
-    Bar("recall@10 at 100k >= 0.99", 100_000, "recall_at_10", least=0.99),
-    Bar("search at 10k, p50 < 2 ms", 10_000, "search_p50_ms", most=2),
-    Bar("open + first search at 100k < 3 s", 100_000, "open_s", most=3),
-    Bar("open + first search at 10k < 0.7 s", 10_000, "open_s", most=0.7),
+    Bar("search at 100k, p50 < 5 ms", 100_000, "search_p50_ms", maximum=5),
+    Bar("search at 100k, p95 < 15 ms", 100_000, "search_p95_ms", maximum=15),
+    Bar("recall@10 at 100k >= 0.99", 100_000, "recall_at_10", minimum=0.99),
+    Bar("search at 10k, p50 < 2 ms", 10_000, "search_p50_ms", maximum=2),
+    Bar("open + first search at 100k < 3 s", 100_000, "open_s", maximum=3),
+    Bar("open + first search at 10k < 0.7 s", 10_000, "open_s", maximum=0.7),
 )
 
 
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = Settings.load()
     embedder = embedders.make("local", home=settings.home, download=settings.model_download)
     try:
-        results = measured(options.sizes, embedder, measure.Effort(), folder=options.folder)
+        results = run_benchmark(options.sizes, embedder, measure.Effort(), folder=options.folder)
     except CofioError as error:
         print(f"The benchmark needs the local model: {error}", file=sys.stderr)
         return 2
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measured(
+def run_benchmark(
     sizes: Sequence[int],
     embedder: Embedder,
     effort: measure.Effort,
@@ -135,27 +135,27 @@ def measured(
     started = time.perf_counter()
     about = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": measure.machine(), "notes": list(_NOTES)}
     with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
-        place = Path(name)
-        _tell(f"embedding {anchors:,} facts and {effort.prompts + effort.warming} prompts with {embedder.signature}")
+        work_folder = Path(name)
+        _log(f"embedding {anchors:,} facts and {effort.prompts + effort.warmup} prompts with {embedder.signature}")
         count = max(sizes) + effort.spare
-        Material.make(place, embedder, count=count, asked=effort.prompts, warming=effort.warming, anchors=anchors)
-        effort.write(place)
-        figures = {str(size): _beside(place, size, effort) for size in sorted(set(sizes))}
+        Material.make(work_folder, embedder, count=count, prompts=effort.prompts, warmup=effort.warmup, anchors=anchors)
+        effort.write(work_folder)
+        figures = {str(size): _measure_size(work_folder, size, effort) for size in sorted(set(sizes))}
     return {**about, "seconds": round(time.perf_counter() - started, 1), "sizes": figures}
 
 
-def _beside(folder: Path, size: int, effort: measure.Effort) -> dict[str, dict[str, float]]:
-    """Return the figures of both sides at a size, and their ratios."""
-    figures: dict[str, dict[str, float]] = {side: {} for side in _SIDES}
+def _measure_size(folder: Path, size: int, effort: measure.Effort) -> dict[str, dict[str, float]]:
+    """Return the figures of both stores at a size, and their ratios."""
+    figures: dict[str, dict[str, float]] = {store: {} for store in _STORES}
     for stage in _STAGES:
-        for side in _SIDES:
-            _tell(f"{size:,}: {side} {stage}")
-            times = effort.openings if stage == "opened" else 1
-            runs = [measure.alone(f"bench.{side}", stage, folder, size) for _ in range(times)]
-            figures[side] |= {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-    for store in folder.glob(f"*-{size}.db*"):
-        store.unlink()
-    ratios = {f"{each.ours} / {each.plain or each.ours}": each.ratio(figures) for each in MEASURES}
+        for store in _STORES:
+            _log(f"{size:,}: {store} {stage}")
+            run_count = effort.open_runs if stage == "open" else 1
+            runs = [measure.run_stage(f"bench.{store}", stage, folder, size) for _ in range(run_count)]
+            figures[store] |= {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    for path in folder.glob(f"*-{size}.db*"):
+        path.unlink()
+    ratios = {f"{row.cofio} / {row.baseline or row.cofio}": row.ratio(figures) for row in MEASURES}
     return {**figures, "ratio": ratios}
 
 
@@ -165,27 +165,27 @@ def _beside(folder: Path, size: int, effort: measure.Effort) -> dict[str, dict[s
 def save(results: Mapping[str, Any], path: Path) -> None:
     """Write the results as JSON, and the plot next to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    told = {**results, "bars": [each.told(results) for each in BARS]}
-    path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-    path.with_suffix(".svg").write_text(drawn(results), encoding="utf-8")
+    values = {**results, "bars": [bar.judge(results) for bar in BARS]}
+    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    path.with_suffix(".svg").write_text(draw_plot(results), encoding="utf-8")
 
 
-def drawn(results: Mapping[str, Any]) -> str:
+def draw_plot(results: Mapping[str, Any]) -> str:
     """Return the plot of search time by size."""
-    curves = (
-        ("cofio, p50", "ours", "search_p50_ms", "#2f81f7", False),
-        ("cofio, p95", "ours", "search_p95_ms", "#2f81f7", True),
-        ("plain, p50", "plain", "search_p50_ms", "#e5534b", False),
-        ("plain, p95", "plain", "search_p95_ms", "#e5534b", True),
-        ("plain with stop list, p50", "plain", "search_stopped_p50_ms", "#c69026", False),
-        ("plain with stop list, p95", "plain", "search_stopped_p95_ms", "#c69026", True),
+    styles = (
+        ("cofio, p50", "embedded", "search_p50_ms", "#2f81f7", False),
+        ("cofio, p95", "embedded", "search_p95_ms", "#2f81f7", True),
+        ("plain, p50", "baseline", "search_p50_ms", "#e5534b", False),
+        ("plain, p95", "baseline", "search_p95_ms", "#e5534b", True),
+        ("plain with stop list, p50", "baseline", "search_stopped_p50_ms", "#c69026", False),
+        ("plain with stop list, p95", "baseline", "search_stopped_p95_ms", "#c69026", True),
     )
     sizes = results["sizes"].items()
-    lines = [
-        plots.Curve(name, colour, [(float(size), figures[side][key]) for size, figures in sizes], dashed)
-        for name, side, key, colour, dashed in curves
+    plot_curves = [
+        plots.Curve(name, colour, [(float(size), figures[store][key]) for size, figures in sizes], dashed)
+        for name, store, key, colour, dashed in styles
     ]
-    return plots.log_log("Hybrid search, k = 5, embedding excluded", "memories", "milliseconds", lines)
+    return plots.log_log("Hybrid search, k = 5, embedding excluded", "memories", "milliseconds", plot_curves)
 
 
 def show(results: Mapping[str, Any]) -> None:
@@ -203,39 +203,40 @@ def show(results: Mapping[str, Any]) -> None:
     for note in results["notes"]:
         print(f"- {note}")
     print()
-    for each in BARS:
-        print(f"bar: {each.told(results)}")
+    for bar in BARS:
+        print(f"bar: {bar.judge(results)}")
 
 
 def table(results: Mapping[str, Any]) -> list[str]:
-    """Return one row per measure, with ours, plain and their ratio for each size."""
+    """Return one row per measure, with cofio, the baseline and their ratio for each size."""
     sizes = results["sizes"]
     heads = "".join(f"  {'│':1} {int(size):>28,}" for size in sizes)
     names = "".join(f"  │ {'cofio':>10} {'plain':>10} {'ratio':>6}" for _ in sizes)
     lines = [f"{'memories':26}{heads}", f"{'':26}{names}", "─" * (26 + 32 * len(sizes))]
-    for each in MEASURES:
+    for row in MEASURES:
         cells = []
         for figures in sizes.values():
-            ours, beside = figures["ours"][each.ours], figures["plain"][each.plain or each.ours]
-            cells.append(f"  │ {_with(ours, each.unit):>10} {_with(beside, each.unit):>10} {_ratio(ours / beside):>6}")
-        lines.append(f"{each.label:26}{''.join(cells)}")
+            cofio, baseline = figures["embedded"][row.cofio], figures["baseline"][row.baseline or row.cofio]
+            values = f"{_format_value(cofio, row.unit):>10} {_format_value(baseline, row.unit):>10}"
+            cells.append(f"  │ {values} {_format_ratio(cofio / baseline):>6}")
+        lines.append(f"{row.label:26}{''.join(cells)}")
     return lines
 
 
-def _with(value: float, unit: str) -> str:
-    return f"{_short(value)} {unit}".strip()
+def _format_value(value: float, unit: str) -> str:
+    return f"{_format_number(value)} {unit}".strip()
 
 
-def _short(value: float) -> str:
+def _format_number(value: float) -> str:
     """Return the value with three significant digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _ratio(value: float) -> str:
+def _format_ratio(value: float) -> str:
     return f"{value:.0f}×" if value >= 10 else f"{value:.2f}×" if value >= 0.1 else f"{value:.3f}×"
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

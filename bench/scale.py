@@ -2,7 +2,7 @@
 
     python -m bench.scale [--sizes 1000 10000 100000] [--keep FOLDER] [--write FOLDER] [--stores …]
 
-    material ─ for each size: plain, cofio on a file, cofio on PostgreSQL ─ a process a stage ─▶ points ─▶ Report
+    material ─ for each size: plain, cofio on a file, cofio on PostgreSQL ─ a process per stage ─▶ points ─▶ Report
 
 Both stores hold the same facts, and so do plain FTS5 and NumPy for comparison. Vectors are looked up (see
 `bench.vectors`); the time of a query with the model is measured as well. The memory bandwidth of one thread is measured
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import measure, ours, served
+from bench import embedded, measure, postgres
 from bench.bandwidth import DIMENSION
 from bench.server import database
 from bench.vectors import ANCHORS, Material
@@ -41,19 +41,19 @@ from cofio_eval.report import Cell, Column, Report, Table
 from evals import plots
 
 SIZES = (1_000, 10_000, 100_000)
-SIDES = {"ours": "cofio, a file", "served": "cofio, PostgreSQL", "plain": "plain FTS5 and NumPy"}
-EFFORT = measure.Effort(rounds=1, adds=100, batch=1_000, bulk=100, bulks=3)
+STORES = {"embedded": "cofio, a file", "postgres": "cofio, PostgreSQL", "baseline": "plain FTS5 and NumPy"}
+EFFORT = measure.Effort(rounds=1, adds=100, batch=1_000, bulk=100, bulk_rounds=3)
 PATIENCE = 25 * 60.0  # timeout of a stage in seconds
-_STAGES = ("written", "opened", "searched", "grown")
+_STAGES = ("write", "open", "search", "add")
 _READ_MB = 768  # larger than any cache
-_COLOURS = dict(zip(SIDES, plots.COLOURS, strict=False))
+_COLOURS = dict(zip(STORES, plots.COLOURS, strict=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """Figures of a store of one size, with the machine and its load."""
 
-    side: str
+    store: str
     size: int
     figures: Mapping[str, float]
     measured_on: Mapping[str, Any]
@@ -66,20 +66,20 @@ class Point:
         return self.figures["file_mb"] * (1 << 20) / self.size
 
     def as_dict(self) -> dict[str, Any]:
-        about = {"store": SIDES[self.side], "memories": self.size, "load": self.measured_on["load"]}
+        about = {"store": STORES[self.store], "memories": self.size, "load": self.measured_on["load"]}
         return {**about, "bytes_per_memory": self.bytes_each(), **self.figures}
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ScaleResults:
     """All points, the reasons of missing ones, and the memory bandwidth."""
 
     points: Sequence[Point]
     missing: Sequence[str]
     read_gb_per_s: float
 
-    def of(self, side: str) -> list[Point]:
-        return sorted((point for point in self.points if point.side == side), key=lambda each: each.size)
+    def of_store(self, store: str) -> list[Point]:
+        return sorted((point for point in self.points if point.store == store), key=lambda point: point.size)
 
     def limit(self, size: int, width: int) -> float:
         """Return the minimum milliseconds for reading this many vectors of this many bytes per dimension."""
@@ -89,68 +89,68 @@ class Measured:
 # ── measuring ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def measured(
+def run_benchmark(
     sizes: Sequence[int],
     embedder: Embedder,
     *,
     keep: Path,
     effort: measure.Effort = EFFORT,
-    sides: Sequence[str] = tuple(SIDES),
+    stores: Sequence[str] = tuple(STORES),
     anchors: int = ANCHORS,
     home: Path | None = None,
     patience: float = PATIENCE,
     megabytes: int = _READ_MB,
-) -> Measured:
-    """Return the results of every side at every size, reusing kept ones. `home` has the model for embedding queries."""
+) -> ScaleResults:
+    """Return the results of every store at every size, reusing kept ones; `home` has the model for queries."""
     points, missing = [], []
-    read = measure.alone("bench.bandwidth", "read", keep, megabytes)["read_gb_per_s"]
-    with _material(keep, sizes, sides, embedder, effort, anchors) as folder:
+    bandwidth = measure.run_stage("bench.bandwidth", "read", keep, megabytes)["read_gb_per_s"]
+    with _prepare_material(keep, sizes, stores, embedder, effort, anchors) as folder:
         if home:
-            ours.really(folder, spec="local", home=home)
+            embedded.use_real_model(folder, spec="local", home=home)
         for size in sorted(set(sizes)):
-            for side in sides:
+            for store in stores:
                 try:
-                    points.append(_kept(keep, side, size) or _point(keep, folder, side, size, patience))
-                except _Missing as why:
-                    _tell(f"{size:,}: {side}: {why}")
-                    missing.append(f"{SIDES[side]} at {size:,}: {why}")
-    return Measured(points, missing, read)
+                    points.append(_load_point(keep, store, size) or _point(keep, folder, store, size, patience))
+                except _NotMeasured as reason:
+                    _log(f"{size:,}: {store}: {reason}")
+                    missing.append(f"{STORES[store]} at {size:,}: {reason}")
+    return ScaleResults(points, missing, bandwidth)
 
 
-class _Missing(Exception):
+class _NotMeasured(Exception):
     """Point that could not be measured; the message is the reason."""
 
 
-def _point(keep: Path, folder: Path, side: str, size: int, patience: float) -> Point:
+def _point(keep: Path, folder: Path, store: str, size: int, patience: float) -> Point:
     machine = measure.machine()
-    with _stored(folder, side, size):
+    with _provide_store(folder, store, size):
         figures: dict[str, float] = {}
         for stage in _STAGES:
-            _tell(f"{size:,}: {side} {stage}")
-            figures |= _staged(folder, side, stage, size, patience)
-    point = Point(side, size, figures, machine)
-    kept = {"side": side, "size": size, "figures": figures, "measured_on": machine}
-    _path(keep, side, size).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+            _log(f"{size:,}: {store} {stage}")
+            figures |= _run_stage(folder, store, stage, size, patience)
+    point = Point(store, size, figures, machine)
+    saved = {"store": store, "size": size, "figures": figures, "measured_on": machine}
+    _path(keep, store, size).write_text(json.dumps(saved, indent=1) + "\n", encoding="utf-8")
     return point
 
 
-def _staged(folder: Path, side: str, stage: str, size: int, patience: float) -> dict[str, float]:
-    times = measure.Effort.read(folder).openings if stage == "opened" else 1
+def _run_stage(folder: Path, store: str, stage: str, size: int, patience: float) -> dict[str, float]:
+    run_count = measure.Effort.read(folder).open_runs if stage == "open" else 1
     try:
-        runs = [measure.alone(f"bench.{side}", stage, folder, size, within=patience) for _ in range(times)]
+        runs = [measure.run_stage(f"bench.{store}", stage, folder, size, timeout=patience) for _ in range(run_count)]
     except subprocess.TimeoutExpired:
-        raise _Missing(f"{stage} took more than {patience / 60:.0f} minutes") from None
+        raise _NotMeasured(f"{stage} took more than {patience / 60:.0f} minutes") from None
     except subprocess.CalledProcessError as error:
-        raise _Missing(f"{stage} failed with exit code {error.returncode}") from error
+        raise _NotMeasured(f"{stage} failed with exit code {error.returncode}") from error
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 @contextmanager
-def _stored(folder: Path, side: str, size: int) -> Iterator[None]:
-    """Provide a store of this side and size, and remove it afterwards."""
-    with _database() if side == "served" else nullcontext("") as address:
-        if side == "served":
-            served.use(folder, size, address)
+def _provide_store(folder: Path, store: str, size: int) -> Iterator[None]:
+    """Provide a store of this kind and size, and remove it afterwards."""
+    with _database() if store == "postgres" else nullcontext("") as address:
+        if store == "postgres":
+            postgres.use(folder, size, address)
         try:
             yield
         finally:
@@ -166,208 +166,218 @@ def _database() -> Iterator[str]:
         with database(None) as address:
             yield address
     except Missing as error:
-        raise _Missing(str(error).partition("\n")[0]) from error
+        raise _NotMeasured(str(error).partition("\n")[0]) from error
 
 
 @contextmanager
-def _material(
-    keep: Path, sizes: Sequence[int], sides: Sequence[str], embedder: Embedder, effort: measure.Effort, anchors: int
+def _prepare_material(
+    keep: Path, sizes: Sequence[int], stores: Sequence[str], embedder: Embedder, effort: measure.Effort, anchors: int
 ) -> Iterator[Path]:
     """Yield a folder with texts and vectors for the remaining measurements."""
     with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=keep) as name:
         folder = Path(name)
         effort.write(folder)
-        if wanted := [size for size in sizes for side in sides if not _path(keep, side, size).exists()]:
-            _tell(f"making {max(wanted):,} facts, {anchors:,} of them embedded with {embedder.signature}")
-            count = max(wanted) + effort.spare
-            Material.make(folder, embedder, count=count, asked=effort.prompts, warming=effort.warming, anchors=anchors)
+        if remaining := [size for size in sizes for store in stores if not _path(keep, store, size).exists()]:
+            _log(f"making {max(remaining):,} facts, {anchors:,} of them embedded with {embedder.signature}")
+            count = max(remaining) + effort.spare
+            Material.make(folder, embedder, count=count, prompts=effort.prompts, warmup=effort.warmup, anchors=anchors)
         yield folder
 
 
-def _kept(keep: Path, side: str, size: int) -> Point | None:
-    path = _path(keep, side, size)
+def _load_point(keep: Path, store: str, size: int) -> Point | None:
+    path = _path(keep, store, size)
     return Point(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
-def _path(keep: Path, side: str, size: int) -> Path:
-    return keep / f"scale-{side}-{size}.json"
+def _path(keep: Path, store: str, size: int) -> Path:
+    return keep / f"scale-{store}-{size}.json"
 
 
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def report(found: Measured, command: str) -> Report:
+def report(results: ScaleResults, command: str) -> Report:
     """Return the page with tables and curves of queries, adds and stores."""
     values = {
         "search_ms": {
-            side: {str(each.size): each.median("search_new").as_dict() for each in found.of(side)} for side in SIDES
+            store: {str(point.size): point.median("search_new").as_dict() for point in results.of_store(store)}
+            for store in STORES
         },
-        "add_ms": {side: {str(each.size): each.median("add").as_dict() for each in found.of(side)} for side in SIDES},
-        "points": [point.as_dict() for point in found.points],
-        "missing": list(found.missing),
-        "read_gb_per_s": found.read_gb_per_s,
+        "add_ms": {
+            store: {str(point.size): point.median("add").as_dict() for point in results.of_store(store)}
+            for store in STORES
+        },
+        "points": [point.as_dict() for point in results.points],
+        "missing": list(results.missing),
+        "read_gb_per_s": results.read_gb_per_s,
         "limit_ms": {
-            str(size): {"float32": found.limit(size, 4), "int8": found.limit(size, 1)} for size in _sizes(found)
+            str(size): {"float32": results.limit(size, 4), "int8": results.limit(size, 1)} for size in _sizes(results)
         },
     }
     return Report(
         name="scale",
-        title="What it costs as the memory grows",
+        title="Cost by number of memories",
         command=command,
-        says=_says(found),
+        says=_describe(results),
         values=values,
-        tables=[_queries(found), _adds(found), _stores(found)],
-        plots={"scale-query": _query_plot(found), "scale-add": _add_plot(found)},
-        ends=[f"Missing: {each}." for each in found.missing],
+        tables=[_query_table(results), _add_table(results), _store_table(results)],
+        plots={"scale-query": _query_plot(results), "scale-add": _add_plot(results)},
+        ends=[f"Missing: {reason}." for reason in results.missing],
     )
 
 
-def _says(found: Measured) -> list[str]:
-    grown = [_growth(found, side) for side in ("ours", "served") if len(found.of(side)) > 1]
+def _describe(results: ScaleResults) -> list[str]:
+    growth = [_growth(results, store) for store in ("embedded", "postgres") if len(results.of_store(store)) > 1]
     return [
-        "The same facts in a file, in PostgreSQL, and in plain SQLite FTS5 with a NumPy matrix. Each prompt is asked"
-        " once, after others have warmed the caches. Brackets hold the 95 % interval of the median (bootstrap)."
-        " Processor time is the mean of a query or an add, with that of the server's processes; other work on the"
-        " machine moves it least. Vectors are given, and nothing is read word by word: that takes 10 ms of a core a"
-        " question and two to six kilobytes a memory more.",
-        f"One thread reads {found.read_gb_per_s:.1f} GB a second from memory here. A scan of every vector cannot be"
-        " faster than that, unless a cache holds them all.",
-        *grown,
+        "The same facts in a SQLite file, in PostgreSQL, and in plain SQLite FTS5 with a NumPy matrix. Each prompt"
+        " is searched once, after a warm-up with other prompts. Brackets hold the 95 % bootstrap interval of the"
+        " median. CPU time is the mean per query or add, including the server's processes; it depends least on other"
+        " load. Query vectors are precomputed and re-ranking is off; re-ranking adds 10 ms of CPU time per query and"
+        " 2 to 6 kB per memory.",
+        f"One thread reads {results.read_gb_per_s:.1f} GB/s from memory on this machine. This bounds an exact scan of"
+        " all vectors, unless a cache holds them.",
+        *growth,
     ]
 
 
-def _growth(found: Measured, side: str) -> str:
-    first, *_, last = found.of(side)
-    times = {name: last.figures[key] / first.figures[key] for name, key in _COSTS.items()}
-    told = ", ".join(f"{name} {factor:,.1f} times" for name, factor in times.items())
-    return f"{SIDES[side]}, from {first.size:,} to {last.size:,} memories, in processor time: {told} the cost."
+def _growth(results: ScaleResults, store: str) -> str:
+    smallest, *_, largest = results.of_store(store)
+    factor_by_cost = {name: largest.figures[key] / smallest.figures[key] for name, key in _COSTS.items()}
+    factors = ", ".join(f"{name} {factor:,.1f}-fold" for name, factor in factor_by_cost.items())
+    return f"{STORES[store]}, from {smallest.size:,} to {largest.size:,} memories, CPU time grows: {factors}."
 
 
-_COSTS = {"a query": "search_cpu_ms", "a single add": "add_cpu_ms"}
+_COSTS = {"query": "search_cpu_ms", "single add": "add_cpu_ms"}
 
 
-def _queries(found: Measured) -> Table:
+def _query_table(results: ScaleResults) -> Table:
     columns = [
         Column("memories"), Column("store"), Column("p50", "ms", 2), Column("p95", "ms", 2),
-        Column("processor", "ms", 2), Column("p50 with the model", "ms", 2), Column("p95 with the model", "ms", 2),
+        Column("CPU", "ms", 2), Column("p50 with the model", "ms", 2), Column("p95 with the model", "ms", 2),
         Column("recall@10", "%"), Column("load"),
     ]  # fmt: skip
     rows = []
-    for each in _in_order(found):
-        rows += [_query(each, SIDES[each.side], "search_new", "search")]
-        if each.side == "plain":
-            rows += [_query(each, "plain with our stop list", "search_new_stopped", "search_stopped")]
+    for point in _sort_points(results):
+        rows += [_query_row(point, STORES[point.store], "search_new", "search")]
+        if point.store == "baseline":
+            rows += [_query_row(point, "plain with stop list", "search_new_stopped", "search_stopped")]
     note = (
-        "Hybrid search for the five best. Without the model the query's vector is looked up. Recall is of the ten"
-        " nearest vectors by exact search. Plain asks FTS5 for all words of the prompt, or for those that are not stop"
-        " words."
+        "Hybrid search, k = 5. Columns “with the model” include embedding the query; elsewhere the vector is looked"
+        " up. Recall@10 is measured against exact vector search. Plain asks FTS5 for all words of the prompt, or for"
+        " those that are not stop words."
     )
-    return Table("A query", columns, rows, note)
+    return Table("Queries", columns, rows, note)
 
 
-def _query(point: Point, name: str, timed: str, spent: str) -> list[Cell]:
+def _query_row(point: Point, name: str, figure: str, cpu_figure: str) -> list[Cell]:
     embedded: list[Cell] = [None, None]
     if "search_embedded_p50_ms" in point.figures:
         embedded = [point.median("search_embedded"), point.figures["search_embedded_p95_ms"]]
     values: list[Cell] = [
         f"{point.size:,}",
         name,
-        point.median(timed),
-        point.figures[f"{timed}_p95_ms"],
-        point.figures[f"{spent}_cpu_ms"],
+        point.median(figure),
+        point.figures[f"{figure}_p95_ms"],
+        point.figures[f"{cpu_figure}_cpu_ms"],
     ]
     return [*values, *embedded, point.figures["recall_at_10"], float(point.measured_on["load"])]
 
 
-def _adds(found: Measured) -> Table:
+def _add_table(results: ScaleResults) -> Table:
     columns = [
         Column("memories"), Column("store"), Column("single p50", "ms", 2), Column("single p95", "ms", 2),
-        Column("processor", "ms", 2), Column("in bulk, each", "ms", 3), Column("in bulk with dedup, each", "ms", 3),
+        Column("CPU", "ms", 2), Column("bulk, per memory", "ms", 3), Column("bulk with dedup, per memory", "ms", 3),
     ]  # fmt: skip
     rows: list[list[Cell]] = []
-    for each in _in_order(found):
-        deduped = each.median("bulk_dedup_each") if "bulk_dedup_each_p50_ms" in each.figures else None
+    for point in _sort_points(results):
+        deduped = point.median("bulk_dedup_each") if "bulk_dedup_each_p50_ms" in point.figures else None
         rows.append(
             [
-                f"{each.size:,}",
-                SIDES[each.side],
-                each.median("add"),
-                each.figures["add_p95_ms"],
-                each.figures["add_cpu_ms"],
-                each.median("bulk_each"),
+                f"{point.size:,}",
+                STORES[point.store],
+                point.median("add"),
+                point.figures["add_p95_ms"],
+                point.figures["add_cpu_ms"],
+                point.median("bulk_each"),
                 deduped,
             ]
         )
     note = (
-        "To a store that holds so many. A single add looks for duplicates and is committed; plain looks for none, keeps"
-        f" no journal and does not reach its matrix. In bulk: {EFFORT.bulk} at a time. The file is synced at every"
-        " commit; the tests' PostgreSQL does not wait for its disk."
+        "Adds to a store of this size. A single add checks for duplicates and commits; plain has no deduplication"
+        f" and no journal, and does not update its matrix. Bulk adds take {EFFORT.bulk} memories at a time. SQLite"
+        " syncs the file at every commit; the PostgreSQL of the tests does not sync."
     )
-    return Table("An added memory", columns, rows, note)
+    return Table("Adds", columns, rows, note)
 
 
-def _stores(found: Measured) -> Table:
+def _store_table(results: ScaleResults) -> Table:
     columns = [
         Column("memories"), Column("store"), Column("open and first search", "s", 2),
-        Column("resident memory", "MB", 0), Column("bytes on disk each", digits=0), Column("index made in", "s", 0),
+        Column("resident memory", "MB", 0), Column("bytes on disk per memory", digits=0), Column("index build", "s", 0),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
-            f"{each.size:,}",
-            SIDES[each.side],
-            each.figures["open_s"],
-            each.figures["resident_mb"],
-            each.bytes_each(),
-            each.figures.get("index_s"),
+            f"{point.size:,}",
+            STORES[point.store],
+            point.figures["open_s"],
+            point.figures["resident_mb"],
+            point.bytes_each(),
+            point.figures.get("index_s"),
         ]
-        for each in _in_order(found)
+        for point in _sort_points(results)
     ]
     note = (
-        "A fresh process each, the file in the page cache, imports left out. Resident memory is that of cofio's"
-        f" process; the server has its own. In PostgreSQL more than {served.THROUGH:,} memories are poured in by COPY,"
-        " as rows that are the same as the store's own, and the index is made afterwards."
+        "Each start is a new process with the file in the page cache; imports are excluded. Resident memory is that"
+        f" of cofio's process, without the PostgreSQL server. Above {postgres.COPY_ABOVE:,} memories, PostgreSQL is"
+        " filled with COPY, with the same rows that cofio writes, and the index is built afterwards."
     )
-    return Table("The store", columns, rows, note)
+    return Table("Store size and start", columns, rows, note)
 
 
-def _query_plot(found: Measured) -> str:
-    lines = [_line(found, side, name, "search_new_p50_ms") for side, name in SIDES.items() if found.of(side)]
-    if found.of("plain"):
-        lines.append(_line(found, "plain", "plain with our stop list", "search_new_stopped_p50_ms", plots.COLOURS[3]))
+def _query_plot(results: ScaleResults) -> str:
+    plot_curves = [
+        _make_curve(results, store, name, "search_new_p50_ms")
+        for store, name in STORES.items()
+        if results.of_store(store)
+    ]
+    if results.of_store("baseline"):
+        plot_curves.append(
+            _make_curve(results, "baseline", "plain with stop list", "search_new_stopped_p50_ms", plots.COLOURS[3])
+        )
     for name, width, colour in (
-        ("limit, float32 scan", 4, plots.COLOURS[7]),
-        ("limit, int8 scan", 1, plots.COLOURS[6]),
+        ("lower bound, float32 scan", 4, plots.COLOURS[7]),
+        ("lower bound, int8 scan", 1, plots.COLOURS[6]),
     ):
-        points = [(float(size), found.limit(size, width)) for size in _sizes(found)]
-        lines.append(plots.Curve(name, colour, points, dashed=True))
-    return plots.log_log("A query, p50, without the model", "memories", "milliseconds", lines)
+        points = [(float(size), results.limit(size, width)) for size in _sizes(results)]
+        plot_curves.append(plots.Curve(name, colour, points, dashed=True))
+    return plots.log_log("Query latency, p50, vectors precomputed", "memories", "milliseconds", plot_curves)
 
 
-def _add_plot(found: Measured) -> str:
-    lines = []
-    for side, name in SIDES.items():
-        if found.of(side):
-            lines.append(_line(found, side, f"{name}, single", "add_p50_ms"))
-            lines.append(_line(found, side, "   in bulk", "bulk_each_p50_ms", dashed=True))
-    return plots.log_log("An added memory, p50", "memories", "milliseconds", lines)
+def _add_plot(results: ScaleResults) -> str:
+    plot_curves = []
+    for store, name in STORES.items():
+        if results.of_store(store):
+            plot_curves.append(_make_curve(results, store, f"{name}, single", "add_p50_ms"))
+            plot_curves.append(_make_curve(results, store, "   bulk", "bulk_each_p50_ms", dashed=True))
+    return plots.log_log("Add latency, p50", "memories", "milliseconds", plot_curves)
 
 
-def _line(
-    found: Measured, side: str, name: str, key: str, colour: str | None = None, *, dashed: bool = False
+def _make_curve(
+    results: ScaleResults, store: str, name: str, key: str, colour: str | None = None, *, dashed: bool = False
 ) -> plots.Curve:
-    points = [(float(each.size), each.figures[key]) for each in found.of(side)]
-    return plots.Curve(name, colour or _COLOURS[side], points, dashed)
+    points = [(float(point.size), point.figures[key]) for point in results.of_store(store)]
+    return plots.Curve(name, colour or _COLOURS[store], points, dashed)
 
 
-def _in_order(found: Measured) -> list[Point]:
-    return sorted(found.points, key=lambda each: (each.size, list(SIDES).index(each.side)))
+def _sort_points(results: ScaleResults) -> list[Point]:
+    return sorted(results.points, key=lambda point: (point.size, list(STORES).index(point.store)))
 
 
-def _sizes(found: Measured) -> list[int]:
-    return sorted({point.size for point in found.points})
+def _sizes(results: ScaleResults) -> list[int]:
+    return sorted({point.size for point in results.points})
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -377,33 +387,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="bench.scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="numbers of memories")
-    parser.add_argument("--stores", nargs="+", choices=list(SIDES), default=list(SIDES))
+    parser.add_argument("--stores", nargs="+", choices=list(STORES), default=list(STORES))
     parser.add_argument("--keep", type=Path, help="folder of results that are reused")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plots here")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    given = parser.parse_args(arguments)
-    if min(given.sizes) < 1:
+    options = parser.parse_args(arguments)
+    if min(options.sizes) < 1:
         parser.error("a size is at least 1")
     settings = Settings.load()
-    with _keeping(given.keep) as keep:
+    with _result_folder(options.keep) as keep:
         try:
             embedder = embedders.make("local", home=settings.home, download=settings.model_download)
-            found = measured(given.sizes, embedder, keep=keep, sides=given.stores, home=settings.home)
+            results = run_benchmark(options.sizes, embedder, keep=keep, stores=options.stores, home=settings.home)
         except CofioError as error:
             print(f"The benchmark needs the local model: {error}", file=sys.stderr)
             return 2
-    if not found.points:
-        print("\n".join(found.missing), file=sys.stderr)
+    if not results.points:
+        print("\n".join(results.missing), file=sys.stderr)
         return 1
-    told = report(found, f"python -m bench.scale --sizes {' '.join(map(str, sorted(set(given.sizes))))}")
-    print(json.dumps(told.as_dict(), indent=1) if given.json else told.text())
-    for path in told.write(given.write) if given.write else ():
-        _tell(f"Wrote {path}.")
+    page = report(results, f"python -m bench.scale --sizes {' '.join(map(str, sorted(set(options.sizes))))}")
+    print(json.dumps(page.as_dict(), indent=1) if options.json else page.text())
+    for path in page.write(options.write) if options.write else ():
+        _log(f"Wrote {path}.")
     return 0
 
 
 @contextmanager
-def _keeping(folder: Path | None) -> Iterator[Path]:
+def _result_folder(folder: Path | None) -> Iterator[Path]:
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder

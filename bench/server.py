@@ -33,7 +33,7 @@ from cofio.providers import embedders
 from cofio.settings import Settings
 
 _RESULTS = Path(__file__).parent / "results"
-_PROMPTS, _WARMING = 200, 60
+_PROMPTS, _WARMUP = 200, 60
 _BATCH = 1_000
 _PROJECTS = 50
 _DEPTH = 100  # candidates of each kind, for plain SQL
@@ -46,8 +46,8 @@ _NOTES = (
     " tell, the hundred best of either, scaled and summed half and half; it looks at no scope and fetches only texts.",
     "Each prompt is timed once, after others have warmed the caches; one client, one connection.",
 )
-BARS = (("hybrid search p95 under 50 ms", "search_p95_ms", 50.0),)
-AGREES = 0.95  # minimum share of queries with the same five best in both stores
+TARGETS = (("hybrid search p95 under 50 ms", "search_p95_ms", 50.0),)
+MIN_AGREEMENT = 0.95  # minimum share of queries with the same five best in both stores
 
 
 @contextmanager
@@ -58,29 +58,29 @@ def database(url: str | None) -> Iterator[str]:
         return
     from tests import postgres
 
-    with postgres.server() as server, postgres.database(server) as made:
-        yield made
+    with postgres.server() as server, postgres.database(server) as temporary_url:
+        yield temporary_url
 
 
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def written(url: str, material: Material, size: int) -> float:
+def measure_write(url: str, material: Material, size: int) -> float:
     """Return the memories per second that a store accepts in batches."""
     with _keeper(url, material.embedder(0, size), material.folder) as keeper:
-        took = measure.once(lambda: _add(keeper, material, size))
-    asked, _, _ = material.prompts()
+        seconds = measure.time_call(lambda: _add(keeper, material, size))
+    prompts, _, _ = material.prompts()
     with _keeper(url, material.embedder(), material.folder) as keeper:
-        took += measure.once(lambda: keeper.search(asked[0]))  # builds a deferred index
-    return size / took
+        seconds += measure.time_call(lambda: keeper.search(prompts[0]))  # builds a deferred index
+    return size / seconds
 
 
 def _add(keeper: Keeper, material: Material, size: int) -> None:
-    said, first = material.said(0, size), None
+    facts, first_id = material.facts(0, size), None
     for start in range(0, size, _BATCH):
-        some = [Add(_fact(start + place, *each)) for place, each in enumerate(said[start : start + _BATCH])]
-        done = keeper.apply(some, by="bench", why="a series, as an import is", part_of=first)
-        first = first or done.id
+        batch = [Add(_fact(start + offset, *fact)) for offset, fact in enumerate(facts[start : start + _BATCH])]
+        changeset = keeper.apply(batch, by="bench", why="a series, as an import is", part_of=first_id)
+        first_id = first_id or changeset.id
 
 
 def _fact(number: int, source: str, text: str) -> Fact:
@@ -100,80 +100,83 @@ def _keeper(url: str, embedder: Any, folder: Path) -> Keeper:
 # ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def searched(url: str, material: Material) -> dict[str, float]:
+def measure_search(url: str, material: Material) -> dict[str, float]:
     """Return the percentiles of cofio's searches: everywhere, in one project, and as a viewer with limited access."""
-    asked, warming, _ = material.prompts()
+    prompts, warmup, _ = material.prompts()
     figures: dict[str, float] = {}
     with _keeper(url, material.embedder(), material.folder) as keeper:
-        viewed = keeper.as_viewer(_VIEWER)
-        ways: dict[str, Callable[[str], object]] = {
+        viewer = keeper.as_viewer(_VIEWER)
+        searches: dict[str, Callable[[str], object]] = {
             "search": lambda text: keeper.search(text, k=_K),
             "project": lambda text: keeper.search(text, k=_K, project="/srv/p7"),
-            "viewer": lambda text: viewed.search(text, k=_K),
+            "viewer": lambda text: viewer.search(text, k=_K),
         }
-        for name, way in ways.items():
-            for text in warming:
-                way(text)
-            figures |= measure.p50_p95(name, [measure.once(lambda: way(text)) for text in asked])  # noqa: B023
+        for name, search in searches.items():
+            for text in warmup:
+                search(text)
+            figures |= measure.p50_p95(name, [measure.time_call(lambda: search(text)) for text in prompts])  # noqa: B023
         return {**figures, "recall_at_10": _recall(keeper, material)}
 
 
 def _recall(keeper: Keeper, material: Material) -> float:
     """Return the recall@10 of the vector search over all prompts."""
-    asked, _, _ = material.prompts()
-    last: list[float] = (
-        material.exact(keeper.count(), 10) - 1e-6
+    prompts, _, _ = material.prompts()
+    lowest_scores: list[float] = (
+        material.exact_cosines(keeper.count(), 10) - 1e-6
     ).tolist()  # of two at the same distance either will do
-    found = [
-        sum(hit.similarity >= least for hit in keeper.search(text, k=10, hybrid=False))
-        for text, least in zip(asked, last, strict=True)
+    found_counts = [
+        sum(hit.similarity >= lowest for hit in keeper.search(text, k=10, hybrid=False))
+        for text, lowest in zip(prompts, lowest_scores, strict=True)
     ]
-    return sum(found) / (10 * len(asked))
+    return sum(found_counts) / (10 * len(prompts))
 
 
-def plainly(url: str, material: Material) -> dict[str, float]:
+def measure_plain_sql(url: str, material: Material) -> dict[str, float]:
     """Return the percentiles of the same searches in plain SQL."""
     import psycopg
     from pgvector.psycopg import register_vector
 
     from cofio.text.tokens import search_terms
 
-    asked, warming, vectors = material.prompts()
+    prompts, warmup, vectors = material.prompts()
     with psycopg.connect(url, autocommit=True) as connection:
         register_vector(connection)
         connection.execute("SET hnsw.ef_search = 100")
-        plain = _Plain(connection, int(vectors.shape[1]))
-        every = [*asked, *warming]
-        pieces = [(search_terms(text), vector) for text, vector in zip(every, vectors, strict=True)]
-        for piece in pieces[len(asked) :]:
-            plain.search(*piece)
-        took = [measure.once(lambda: plain.search(*piece)) for piece in pieces[: len(asked)]]  # noqa: B023
-    return measure.p50_p95("plain", took)
+        plain_sql = _PlainSql(connection, int(vectors.shape[1]))
+        texts = [*prompts, *warmup]
+        queries = [(search_terms(text), vector) for text, vector in zip(texts, vectors, strict=True)]
+        for query in queries[len(prompts) :]:
+            plain_sql.search(*query)
+        durations = [measure.time_call(lambda: plain_sql.search(*query)) for query in queries[: len(prompts)]]  # noqa: B023
+    return measure.p50_p95("plain", durations)
 
 
-class _Plain:
+class _PlainSql:
     """Obvious SQL implementation on these tables."""
 
     def __init__(self, connection: Any, dimension: int) -> None:
         self._connection = connection
-        self._near = (
+        self._nearest_query = (
             f"SELECT memory_id, -(vector::halfvec({dimension}) <#> %s::halfvec({dimension})) FROM vectors"
             f" ORDER BY vector::halfvec({dimension}) <#> %s::halfvec({dimension}) LIMIT {_DEPTH}"
         )
 
     def search(self, words: Sequence[str], vector: Vector) -> list[tuple[str]]:
-        near = dict(self._connection.execute(self._near, (vector, vector)).fetchall())
-        asked = " | ".join(word for each in words for word in _WORD.findall(each))
-        matched = dict(self._connection.execute(_MATCHED, {"asked": asked}).fetchall()) if asked else {}
-        fused = {each: _scaled(near).get(each, 0) + _scaled(matched).get(each, 0) for each in near | matched}
-        best = sorted(fused, key=lambda each: -fused[each])[:_K]
-        found: list[tuple[str]] = self._connection.execute(
-            "SELECT text FROM memories WHERE id = ANY(%s)", (best,)
+        nearest = dict(self._connection.execute(self._nearest_query, (vector, vector)).fetchall())
+        keywords = " | ".join(word for memory_id in words for word in _WORD.findall(memory_id))
+        matched = dict(self._connection.execute(_KEYWORD_QUERY, {"asked": keywords}).fetchall()) if keywords else {}
+        fused = {
+            memory_id: _scaled(nearest).get(memory_id, 0) + _scaled(matched).get(memory_id, 0)
+            for memory_id in nearest | matched
+        }
+        best_ids = sorted(fused, key=lambda memory_id: -fused[memory_id])[:_K]
+        rows: list[tuple[str]] = self._connection.execute(
+            "SELECT text FROM memories WHERE id = ANY(%s)", (best_ids,)
         ).fetchall()
-        return found
+        return rows
 
 
-_MATCHED = f"""
+_KEYWORD_QUERY = f"""
 SELECT id, ts_rank(said, q) FROM memories, to_tsquery('cofio', %(asked)s) q
 WHERE said @@ q ORDER BY 2 DESC LIMIT {_DEPTH}
 """
@@ -181,60 +184,68 @@ WHERE said @@ q ORDER BY 2 DESC LIMIT {_DEPTH}
 
 def _scaled(scores: Mapping[int, float]) -> dict[int, float]:
     low, high = min(scores.values(), default=0.0), max(scores.values(), default=1.0)
-    return {each: 0.5 * (score - low) / ((high - low) or 1.0) for each, score in scores.items()}
+    return {memory_id: 0.5 * (score - low) / ((high - low) or 1.0) for memory_id, score in scores.items()}
 
 
 # ── agreement of the stores ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def agreeing(first: str, second: str, material: Material) -> float:
+def measure_agreement(first_url: str, second_url: str, material: Material) -> float:
     """Return the share of prompts with the same five best memories, compared as texts, in both stores."""
-    asked, _, _ = material.prompts()
-    one, other = (_best(url, material, asked) for url in (first, second))
-    return sum(each == their for each, their in zip(one, other, strict=True)) / len(asked)
+    prompts, _, _ = material.prompts()
+    first_hits, second_hits = (_find_best(url, material, prompts) for url in (first_url, second_url))
+    return sum(hits == other_hits for hits, other_hits in zip(first_hits, second_hits, strict=True)) / len(prompts)
 
 
-def _best(url: str, material: Material, asked: Sequence[str]) -> list[set[str]]:
+def _find_best(url: str, material: Material, prompts: Sequence[str]) -> list[set[str]]:
     with _keeper(url, material.embedder(), material.folder) as keeper:
-        return [{hit.text for hit in keeper.search(text, k=_K)} for text in asked]
+        return [{hit.text for hit in keeper.search(text, k=_K)} for text in prompts]
 
 
 # ── a run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def measured(
-    url: str | None, size: int, agreed: int, embedder: Embedder, *, anchors: int = ANCHORS, folder: Path | None = None
+def run_benchmark(
+    url: str | None,
+    size: int,
+    agreeing_size: int,
+    embedder: Embedder,
+    *,
+    anchors: int = ANCHORS,
+    folder: Path | None = None,
 ) -> dict[str, Any]:
     """Return the figures as plain values."""
     with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
-        place = Path(name)
-        _tell(f"embedding {anchors:,} facts and {_PROMPTS + _WARMING} prompts with {embedder.signature}")
-        most = max(size, agreed)
-        material = Material.make(place, embedder, count=most, asked=_PROMPTS, warming=_WARMING, anchors=anchors)
-        with database(url) as large:
-            figures = _at_size(large, material, size)
-        with database(None if url is None else _beside(url)) as small:
-            figures["agreeing"] = _agreed(small, f"sqlite://{place / 'embedded.db'}", material, agreed)
-    about = {"machine": measure.machine(), "size": size, "agreeing_size": agreed}
+        work_folder = Path(name)
+        _log(f"embedding {anchors:,} facts and {_PROMPTS + _WARMUP} prompts with {embedder.signature}")
+        count = max(size, agreeing_size)
+        material = Material.make(work_folder, embedder, count=count, prompts=_PROMPTS, warmup=_WARMUP, anchors=anchors)
+        with database(url) as large_url:
+            figures = _at_size(large_url, material, size)
+        with database(None if url is None else _url_of_other_tenant(url)) as small_url:
+            figures["agreeing"] = _compare_stores(
+                small_url, f"sqlite://{work_folder / 'embedded.db'}", material, agreeing_size
+            )
+    about = {"machine": measure.machine(), "size": size, "agreeing_size": agreeing_size}
     return {**about, "figures": figures, "notes": list(_NOTES)}
 
 
 def _at_size(url: str, material: Material, size: int) -> dict[str, float]:
-    _tell(f"writing {size:,} memories to PostgreSQL")
-    figures = {"written_per_s": written(url, material, size)}
-    _settle(url)
-    _tell("searching")
-    return {**figures, **searched(url, material), **plainly(url, material)}
+    _log(f"writing {size:,} memories to PostgreSQL")
+    figures = {"written_per_s": measure_write(url, material, size)}
+    _vacuum(url)
+    _log("searching")
+    return {**figures, **measure_search(url, material), **measure_plain_sql(url, material)}
 
 
-def _agreed(server: str, file: str, material: Material, size: int) -> float:
-    _tell(f"writing {size:,} memories to both stores, and comparing")
-    for each in (server, file):
-        written(each, material, size)
-    return agreeing(server, file, material)
+def _compare_stores(server_url: str, file_url: str, material: Material, size: int) -> float:
+    _log(f"writing {size:,} memories to both stores, and comparing")
+    for url in (server_url, file_url):
+        measure_write(url, material, size)
+    return measure_agreement(server_url, file_url, material)
 
 
-def _settle(url: str) -> None:
+def _vacuum(url: str) -> None:
     """Run the maintenance that the server would do some minutes after bulk writes."""
     import psycopg
 
@@ -242,15 +253,17 @@ def _settle(url: str) -> None:
         connection.execute("VACUUM ANALYZE")
 
 
-def _beside(url: str) -> str:
+def _url_of_other_tenant(url: str) -> str:
     """Return the same database for another tenant."""
     return f"{url}{'&' if '?' in url else '?'}tenant=agreeing-{int(time.time())}"
 
 
 def missed(results: Mapping[str, Any]) -> list[str]:
     """Return the targets that were missed."""
-    over = [says for says, name, most in BARS if results["figures"][name] > most]
-    return over + ([f"the same five best for {AGREES:.0%}"] if results["figures"]["agreeing"] < AGREES else [])
+    labels = [label for label, name, maximum in TARGETS if results["figures"][name] > maximum]
+    return labels + (
+        [f"the same five best for {MIN_AGREEMENT:.0%}"] if results["figures"]["agreeing"] < MIN_AGREEMENT else []
+    )
 
 
 def show(results: Mapping[str, Any]) -> None:
@@ -272,14 +285,15 @@ def show(results: Mapping[str, Any]) -> None:
     print(f"\n{results['agreeing_size']:,} memories in both stores: the same five best for {figures['agreeing']:.1%}")
     for note in results["notes"]:
         print(f"- {note}")
-    wrong = missed(results)
-    for says, name, _ in BARS:
-        print(f"bar: {'not met' if says in wrong else 'met'}: {says} ({figures[name]:.3g})")
-    print(f"bar: {'not met' if figures['agreeing'] < AGREES else 'met'}: the same five best for at least {AGREES:.0%}")
+    missed_labels = missed(results)
+    for label, name, _ in TARGETS:
+        print(f"bar: {'not met' if label in missed_labels else 'met'}: {label} ({figures[name]:.3g})")
+    verdict = "not met" if figures["agreeing"] < MIN_AGREEMENT else "met"
+    print(f"bar: {verdict}: the same five best for at least {MIN_AGREEMENT:.0%}")
 
 
-def _tell(what: str) -> None:
-    print(f"{what} ...", file=sys.stderr)
+def _log(text: str) -> None:
+    print(f"{text} ...", file=sys.stderr)
 
 
 def main() -> None:
@@ -289,17 +303,17 @@ def main() -> None:
     parser.add_argument("--agreeing", type=int, default=10_000, help="number of memories for comparing both stores")
     parser.add_argument("--json", type=Path, default=_RESULTS / "server.json")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a target is missed")
-    given = parser.parse_args()
+    options = parser.parse_args()
     settings = Settings.load()
     try:
         embedder = embedders.make("local", home=settings.home, download=settings.model_download)
-        results = measured(given.url, given.size, given.agreeing, embedder)
+        results = run_benchmark(options.url, options.size, options.measure_agreement, embedder)
     except CofioError as error:
         sys.exit(str(error))
-    given.json.parent.mkdir(parents=True, exist_ok=True)
-    given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     show(results)
-    sys.exit(1 if given.strict and missed(results) else 0)
+    sys.exit(1 if options.strict and missed(results) else 0)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench import measure
-from bench.vectors import ANCHORS, Material, Table
+from bench.vectors import ANCHORS, LookupEmbedder, Material
 from cofio.core import Keeper
 from cofio.errors import CofioError
 from cofio.models.maintenance import MaintenancePlan
@@ -37,92 +37,94 @@ from cofio.providers import embedders
 from cofio.settings import Settings
 
 _RESULTS = Path(__file__).parent / "results"
-_PROMPTS, _WARMING = 200, 40
+_PROMPTS, _WARMUP = 200, 40
 _BATCH = 1_000
-_TWICE = 50  # one fact in this many is stored twice
+_DUPLICATE_EVERY = 50  # one fact in this many is stored twice
 _IDLE = 12.0  # seconds of searching before the dry run
-_REST = 0.01  # seconds between an answer and the next search
+_PAUSE = 0.01  # seconds between an answer and the next search
 _NOTES = (
     "Memories' vectors are mixtures of really embedded facts; prompts are embedded in every search.",
     "All memories are of one project, so that each is compared with each; one in fifty is stored twice.",
     "No language model is called. BLAS uses its default number of threads, as in the service.",
 )
-BARS = (
+TARGETS = (
     ("a dry run takes less than 60 s", "dry_run_s", 60.0),
     ("the process stays below 1 GB", "peak_mb", 1024.0),
     ("the p95 of searches meanwhile is at most twice the idle one", "p95_ratio", 2.0),
 )
 
 
-class _Mixed:
+class _MixedEmbedder:
     """Embedder that looks documents up and embeds questions with the real model."""
 
-    def __init__(self, table: Table, real: Embedder) -> None:
+    def __init__(self, table: LookupEmbedder, model: Embedder) -> None:
         self.signature, self.floor, self.dimension = table.signature, table.floor, table.dimension
-        self._table, self._real = table, real
+        self._table, self._load_embedder = table, model
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-        return self._real.embed(texts, kind) if kind == "query" else self._table.embed(texts, kind)
+        return self._load_embedder.embed(texts, kind) if kind == "query" else self._table.embed(texts, kind)
 
 
-def written(folder: Path, size: int) -> dict[str, float]:
+def measure_write(folder: Path, size: int) -> dict[str, float]:
     """Write a store of this many memories."""
     material = Material(folder)
-    told = size - size // _TWICE
-    texts = [text for _, text in material.said(0, told)]
-    texts += texts[: size - told]
-    with _keeper(folder, material.embedder(0, told)) as keeper:
-        took = measure.once(lambda: _add(keeper, texts))
-    return {"write_s": took}
+    distinct = size - size // _DUPLICATE_EVERY
+    texts = [text for _, text in material.facts(0, distinct)]
+    texts += texts[: size - distinct]
+    with _keeper(folder, material.embedder(0, distinct)) as keeper:
+        seconds = measure.time_call(lambda: _add(keeper, texts))
+    return {"write_s": seconds}
 
 
-def consolidated(folder: Path, size: int) -> dict[str, float]:
+def measure_consolidation(folder: Path, size: int) -> dict[str, float]:
     """Time searches alone, then searches during a dry run, in one process."""
     material = Material(folder)
-    asked, warming, _ = material.prompts()
+    prompts, warmup, _ = material.prompts()
     table = material.embedder()
-    with _keeper(folder, _Mixed(table, _real(table.signature))) as keeper:
-        for text in warming:
+    with _keeper(folder, _MixedEmbedder(table, _load_embedder(table.signature))) as keeper:
+        for text in warmup:
             keeper.search(text, k=5)
-        before = measure.resident()["resident_mb"]
-        until = time.perf_counter() + min(_IDLE, size / 1_000)
-        idle = _searched(keeper, asked, lambda: time.perf_counter() > until)
-        plan, took, busy = _beside(keeper, asked)
+        memory_before = measure.resident_memory()["resident_mb"]
+        deadline = time.perf_counter() + min(_IDLE, size / 1_000)
+        idle = _time_searches(keeper, prompts, lambda: time.perf_counter() > deadline)
+        plan, dry_run_seconds, busy = _run_during_searches(keeper, prompts)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1 << 20)
     figures = {**measure.p50_p95("idle", idle), **measure.p50_p95("busy", busy)}
     return {
         **figures,
-        "dry_run_s": took,
+        "dry_run_s": dry_run_seconds,
         "examined": plan.examined,
         "decisions": len(plan.decisions),
         "searches": len(busy),
-        "resident_mb": before,
+        "resident_mb": memory_before,
         "peak_mb": peak,
-        "growth_mb": peak - before,
+        "growth_mb": peak - memory_before,
         "p50_ratio": figures["busy_p50_ms"] / figures["idle_p50_ms"],
         "p95_ratio": figures["busy_p95_ms"] / figures["idle_p95_ms"],
     }
 
 
-def _beside(keeper: Keeper, asked: Sequence[str]) -> tuple[MaintenancePlan, float, list[float]]:
+def _run_during_searches(keeper: Keeper, prompts: Sequence[str]) -> tuple[MaintenancePlan, float, list[float]]:
     """Return the plan of a dry run, its seconds, and the seconds of each search meanwhile."""
     plans: list[MaintenancePlan] = []
-    took: list[float] = []
-    chore = threading.Thread(target=lambda: took.append(measure.once(lambda: plans.append(keeper.consolidate()))))
-    chore.start()
-    busy = _searched(keeper, asked, lambda: not chore.is_alive())
-    chore.join()
-    return plans[0], took[0], busy
+    durations: list[float] = []
+    dry_run = threading.Thread(
+        target=lambda: durations.append(measure.time_call(lambda: plans.append(keeper.consolidate())))
+    )
+    dry_run.start()
+    busy = _time_searches(keeper, prompts, lambda: not dry_run.is_alive())
+    dry_run.join()
+    return plans[0], durations[0], busy
 
 
-def _searched(keeper: Keeper, asked: Sequence[str], over: Callable[[], bool]) -> list[float]:
-    took: list[float] = []
-    for text in itertools.cycle(asked):
-        took.append(measure.once(lambda: keeper.search(text, k=5)))  # noqa: B023 (called at once)
-        time.sleep(_REST)
-        if over():
-            return took
-    return took
+def _time_searches(keeper: Keeper, prompts: Sequence[str], is_over: Callable[[], bool]) -> list[float]:
+    durations: list[float] = []
+    for text in itertools.cycle(prompts):
+        durations.append(measure.time_call(lambda: keeper.search(text, k=5)))  # noqa: B023 (called at once)
+        time.sleep(_PAUSE)
+        if is_over():
+            return durations
+    return durations
 
 
 def _add(keeper: Keeper, texts: Sequence[str]) -> None:
@@ -137,7 +139,7 @@ def _keeper(folder: Path, embedder: Any) -> Keeper:
     return cofio.open(f"sqlite://{folder / 'upkeep.db'}", embedder=embedder, home=folder)
 
 
-def _real(signature: str) -> Embedder:
+def _load_embedder(signature: str) -> Embedder:
     """Return the embedder with this signature, without a query cache."""
     if signature.startswith("hash:"):
         from cofio.testing import HashEmbedder
@@ -152,30 +154,32 @@ def _real(signature: str) -> Embedder:
 # ── a run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def measured(size: int, embedder: Embedder, *, anchors: int = ANCHORS, folder: Path | None = None) -> dict[str, Any]:
+def run_benchmark(
+    size: int, embedder: Embedder, *, anchors: int = ANCHORS, folder: Path | None = None
+) -> dict[str, Any]:
     """Return the figures as plain values."""
     with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
-        place = Path(name)
-        _tell(f"embedding {anchors:,} facts and {_PROMPTS + _WARMING} prompts with {embedder.signature}")
-        Material.make(place, embedder, count=size, asked=_PROMPTS, warming=_WARMING, anchors=anchors)
-        _tell(f"writing {size:,} memories")
-        figures = _stage("written", place, size)
-        _tell("searching, alone and during a dry run")
-        figures |= _stage("consolidated", place, size)
+        work_folder = Path(name)
+        _log(f"embedding {anchors:,} facts and {_PROMPTS + _WARMUP} prompts with {embedder.signature}")
+        Material.make(work_folder, embedder, count=size, prompts=_PROMPTS, warmup=_WARMUP, anchors=anchors)
+        _log(f"writing {size:,} memories")
+        figures = _run_stage("write", work_folder, size)
+        _log("searching, alone and during a dry run")
+        figures |= _run_stage("consolidate", work_folder, size)
     return {"machine": measure.machine(), "size": size, "figures": figures, "notes": list(_NOTES)}
 
 
-def _stage(name: str, folder: Path, size: int) -> dict[str, float]:
+def _run_stage(name: str, folder: Path, size: int) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.upkeep", "--stage", name, "--folder", str(folder), "--size", str(size)]
     root = Path(__file__).parents[1]
-    done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
-    figures: dict[str, float] = json.loads(done.stdout)
+    process = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
+    figures: dict[str, float] = json.loads(process.stdout)
     return figures
 
 
 def missed(results: Mapping[str, Any]) -> list[str]:
     """Return the targets that were missed."""
-    return [says for says, name, most in BARS if results["figures"][name] > most]
+    return [label for label, name, maximum in TARGETS if results["figures"][name] > maximum]
 
 
 def show(results: Mapping[str, Any]) -> None:
@@ -194,11 +198,11 @@ def show(results: Mapping[str, Any]) -> None:
     print(f"{'ratio':15}{figures['p50_ratio']:8.2f}{figures['p95_ratio']:9.2f}")
     for note in results["notes"]:
         print(f"- {note}")
-    for says, name, most in BARS:
-        print(f"bar: {'not met' if figures[name] > most else 'met'}: {says} ({figures[name]:.3g})")
+    for label, name, maximum in TARGETS:
+        print(f"bar: {'not met' if figures[name] > maximum else 'met'}: {label} ({figures[name]:.3g})")
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -211,16 +215,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
     parser.add_argument("--json", type=Path, default=_RESULTS / "upkeep.json")
     parser.add_argument("--folder", type=Path, help="folder for the temporary store")
-    parser.add_argument("--stage", choices=("written", "consolidated"), help=argparse.SUPPRESS)
+    parser.add_argument("--stage", choices=("write", "consolidate"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.stage:
-        stage = written if options.stage == "written" else consolidated
+        stage = measure_write if options.stage == "write" else measure_consolidation
         print(json.dumps(stage(options.folder, options.size)))
         return 0
     settings = Settings.load()
     embedder = embedders.make("local", home=settings.home, download=settings.model_download)
     try:
-        results = measured(options.size, embedder, folder=options.folder)
+        results = run_benchmark(options.size, embedder, folder=options.folder)
     except CofioError as error:
         print(f"The benchmark needs the local model: {error}", file=sys.stderr)
         return 2

@@ -207,17 +207,18 @@ def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[DevMemO
     }
     says = (
         f"{sessions} coding sessions, captured in order without a language model into {stored} memories; then"
-        f" {len(outcomes)} questions with an answer. A hit answers if it has {MIN_SHARE:.0%} of the content words"
-        f" of the ground truth and all its numbers and names. One hit: one of the best {HITS} does; together: they do."
-        " In one message: some message of the sessions does, which is the most that this rule allows.",
+        f" {len(outcomes)} questions with an answer. A hit answers a question if it has {MIN_SHARE:.0%} of the"
+        f" content words of the ground truth and all its numbers and names. One hit: one of the best {HITS} hits"
+        " answers. Together: they answer as one text. In one message: a single message of the sessions answers,"
+        " which is the upper bound of this rule.",
     )
-    table = Table.of("Answers found", "questions", _COLUMNS, {"all": whole, **by_type})
+    table = Table.of("Answers among the hits", "type", _COLUMNS, {"all": whole, **by_type})
     return Report("devmem", "DevMemBench", f"python -m evals.devmem {folder.name}", says, values, [table])
 
 
 _COLUMNS = {
-    "questions": Column("asked"),
-    "said": Column("in one message", "%"),
+    "questions": Column("questions"),
+    "said": Column("in one message (upper bound)", "%"),
     **{
         f"{kind}/{name}": Column(f"{kind}: {label}", "%")
         for kind in (FACTS, BOTH)

@@ -169,8 +169,8 @@ def _with_names(hits: Sequence[Hit]) -> list[float]:
 
 RULES: dict[str, Rule] = {
     "the service: absolute 0.55, names and dates": _with_names,
-    "vectors alone": _cosines,
-    "words alone (BM25)": _bm25,
+    "vectors only": _cosines,
+    "keywords only (BM25)": _bm25,
     "rank fusion, k = 10": _rrf(10),
     "rank fusion, k = 60": _rrf(60),
     "min-max 0.5": _minmax(0.5),

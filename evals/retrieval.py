@@ -55,7 +55,7 @@ def evaluate(files: Sequence[Path], *, limit: int | None = None, embedder: Embed
     options = f" --limit {limit}" if limit else ""
     return Report(
         name="retrieval",
-        title="Retrieval: how much of what answers a question is found",
+        title="Retrieval quality",
         command=f"python -m evals.retrieval {' '.join(values)}{options}",
         says=[
             *(paragraph for one in measurements for paragraph in retrieval.describe(one)),
@@ -94,10 +94,10 @@ def plot(values_by_file: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     most = max(budget for curve in curves for budget, _ in curve.points)
     return {
         "retrieval-tokens": linear(
-            "Evidence within tokens", "tokens put in", "% of the evidence", curves, within=(0, most, 0, 100)
+            "Evidence within a token budget", "tokens injected", "% of the evidence", curves, within=(0, most, 0, 100)
         ),
         "retrieval-time": linear(
-            "Found by time", "ms a question (p50)", "R@10, %", dots, within=(0, 1.2 * slowest, 0, 100)
+            "Recall by latency", "ms per question (p50)", "R@10, %", dots, within=(0, 1.2 * slowest, 0, 100)
         ),
     }
 
@@ -108,11 +108,11 @@ def describe_tuning(files: Sequence[Path]) -> list[str]:
     for file in files:
         if file.stem.endswith(TUNED_ON):
             sentences.append(
-                f"{file.name} is the development file: the weights of the search and the least score of recall were"
-                " chosen on it. Expect somewhat less on data that chose nothing."
+                f"{file.name} is the development file: search weights and the minimum score of recall were tuned on"
+                " it. Expect lower figures on other data."
             )
         else:
-            sentences.append(f"Nothing was chosen on {file.name}.")
+            sentences.append(f"No setting was tuned on {file.name}.")
     return sentences
 
 

@@ -28,29 +28,29 @@ from cofio_eval.report import Column
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path("docs") / "results"
-START, END = "<!-- results: made by scripts/results.py (make results) -->", "<!-- end of results -->"
-OTHERS = ("mem0", "mcp-memory-service, hybrid", "txtai, hybrid", "chromadb")
-PLAIN = "plain FTS5 and NumPy"
+START_MARK, END_MARK = "<!-- results: made by scripts/results.py (make results) -->", "<!-- end of results -->"
+SYSTEMS = ("mem0", "mcp-memory-service, hybrid", "txtai, hybrid", "chromadb")
+BASELINE = "plain FTS5 and NumPy"
 TEST_AUTHORS = ("t", "u")  # of evals/data: never used for training or tuning
 Unit = Literal["", "%", "±%", "ms", "s", "MB"]
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Main figure of a measure: its label, its place in the JSON, and the figures to compare it with.
+    """Main figure of a measure: its label, its path in the JSON, and the figures to compare it with.
 
-    A place is a path of names: "ways/cofio/recall_at_10"; "name=cofio" selects the list item with this value,
+    A path names nested values: "ways/cofio/recall_at_10"; "name=cofio" selects the list item with this value,
     "name=cofio&size=10" the one with both. The value is a number, or one with its interval ({"value", "low", "high"}),
-    unless the interval is at the place `within`.
+    unless the interval is at `interval_path`.
     """
 
-    says: str
-    at: str
+    label: str
+    path: str
     unit: Unit = "%"
-    within: str = ""
-    beside: tuple[tuple[str, str], ...] = ()  # label and place of each; "" for one without a figure
+    interval_path: str = ""
+    comparisons: tuple[tuple[str, str], ...] = ()  # labels and paths; "" for one without a figure
     digits: int = 1
-    first: bool = False  # also in the README
+    in_readme: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Measure:
 
     name: str
     title: str
-    says: str
+    description: str
     module: str
     minutes: int
     data: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Measure:
     options: tuple[str, ...] = ()
 
     def command(self, data: Path, folder: Path) -> list[str]:
-        files = [str(data / each) for each in self.data]
+        files = [str(data / name) for name in self.data]
         return [sys.executable, "-m", self.module, *self.options, *files, "--write", str(folder)]
 
 
@@ -83,13 +83,13 @@ MEASURES = (
             Headline(
                 "recall@10: evidence for a question among ten hits",
                 "r@10",
-                within="intervals/r@10",
-                beside=(
+                interval_path="intervals/r@10",
+                comparisons=(
                     ("without re-ranking", "modes/without re-ranking/r@10"),
-                    ("keywords only (BM25)", "modes/words alone/r@10"),
-                    ("vectors only", "modes/vectors alone/r@10"),
+                    ("keywords only (BM25)", "modes/keywords only/r@10"),
+                    ("vectors only", "modes/vectors only/r@10"),
                 ),
-                first=True,
+                in_readme=True,
             ),
             Headline("search latency, embedding included (p50)", "p50_ms", "ms"),
             Headline(
@@ -108,8 +108,8 @@ MEASURES = (
             Headline(
                 "store, update or skip of test turns (macro-F1)",
                 "by_split/test/pipeline/macro_f1",
-                beside=(("of development turns", "by_split/dev/pipeline/macro_f1"),),
-                first=True,
+                comparisons=(("of development turns", "by_split/dev/pipeline/macro_f1"),),
+                in_readme=True,
             ),
         ),
     ),
@@ -121,7 +121,7 @@ MEASURES = (
         15,
         (),
         (
-            Headline("facts kept from turns, held-out authors", "facts_found", first=True),
+            Headline("facts kept from turns, held-out authors", "facts_found", in_readme=True),
             Headline("turns without a fact from which something is kept", "noise_kept"),
         ),
         ("eval", "turns", *(f"evals/data/turns/{author}.jsonl" for author in TEST_AUTHORS)),
@@ -137,11 +137,11 @@ MEASURES = (
             Headline(
                 "updates and deletions found, held-out authors",
                 "changes_found",
-                beside=(
+                comparisons=(
                     ("false overwrites", "false_overwrites"),
                     ("overwrites of unrelated memories", "unrelated_overwrites"),
                 ),
-                first=True,
+                in_readme=True,
             ),
         ),
         ("eval", "pairs", *(f"evals/data/pairs/{author}.jsonl" for author in TEST_AUTHORS)),
@@ -157,7 +157,7 @@ MEASURES = (
             Headline(
                 "needed memories above the threshold, held-out authors",
                 "needed_injected",
-                beside=(("prompts that need no memory and get one", "idle_injected"),),
+                comparisons=(("prompts that need no memory and get one", "idle_injected"),),
             ),
         ),
         ("eval", "relevance", *(f"evals/data/relevance/{author}.jsonl" for author in TEST_AUTHORS)),
@@ -170,11 +170,11 @@ MEASURES = (
         30,
         (),
         (
-            Headline("durable facts of a conversation that are stored", "durable facts stored/share", first=True),
+            Headline("durable facts of a conversation that are stored", "durable facts stored/share", in_readme=True),
             Headline(
                 "updates after which the new value is stored and the old one archived",
                 "updates right, old value known/share",
-                beside=(("new facts that overwrote another", "new facts that overwrote another/share"),),
+                comparisons=(("new facts that overwrote another", "new facts that overwrote another/share"),),
             ),
         ),
         ("eval", "streams", "evals/data/streams/test"),
@@ -190,7 +190,10 @@ MEASURES = (
             Headline(
                 "evidence in one of ten hits, facts only",
                 "facts/one_hit",
-                beside=(("facts and episodes", "facts and episodes/one_hit"), ("evidence in a single message", "said")),
+                comparisons=(
+                    ("facts and episodes", "facts and episodes/one_hit"),
+                    ("evidence in a single message", "said"),
+                ),
             ),
         ),
     ),
@@ -209,7 +212,7 @@ MEASURES = (
             Headline(
                 "duplicates found at the threshold where 5 % of contradictions count as duplicates",
                 "duplicates/sick-train/recall_at_5_leak/cofio",
-                beside=(("cosine only", "duplicates/sick-train/recall_at_5_leak/cosine"),),
+                comparisons=(("cosine only", "duplicates/sick-train/recall_at_5_leak/cosine"),),
             ),
         ),
         ("--sample", "1000"),
@@ -225,14 +228,14 @@ MEASURES = (
             Headline(
                 "recall@10 on the same turns with the same embedder",
                 "quality/cofio/recall_at_10",
-                beside=tuple((name, f"quality/{name}/recall_at_10") for name in ("cofio, text alone", *OTHERS)),
-                first=True,
+                comparisons=tuple((name, f"quality/{name}/recall_at_10") for name in ("cofio, text only", *SYSTEMS)),
+                in_readme=True,
             ),
             Headline(
                 "search latency among 1,000 memories, vectors precomputed (p50)",
                 "speed/1000/cofio/search_p50_ms",
                 "ms",
-                beside=tuple((name, f"speed/1000/{name}/search_p50_ms") for name in OTHERS),
+                comparisons=tuple((name, f"speed/1000/{name}/search_p50_ms") for name in SYSTEMS),
             ),
         ),
     ),
@@ -248,8 +251,8 @@ MEASURES = (
                 f"search latency among {size:,} memories, vectors precomputed (p50)",
                 f"points/store=cofio, a file&memories={size}/search_new_p50_ms",
                 "ms",
-                beside=((PLAIN, f"points/store={PLAIN}&memories={size}/search_new_p50_ms"),),
-                first=size == 100_000,
+                comparisons=((BASELINE, f"points/store={BASELINE}&memories={size}/search_new_p50_ms"),),
+                in_readme=size == 100_000,
             )
             for size in (100_000, 1_000_000)
         ),
@@ -268,8 +271,8 @@ MEASURES = (
                 "recall latency of a prompt, hook process included (p50)",
                 "prompt_ms/idle",
                 "ms",
-                beside=(("an empty Python process", "bare_ms"), ("service under load", "prompt_ms/busy")),
-                first=True,
+                comparisons=(("an empty Python process", "bare_ms"), ("service under load", "prompt_ms/busy")),
+                in_readme=True,
             ),
         ),
     ),
@@ -284,48 +287,60 @@ MEASURES = (
             Headline(
                 "turns labelled as by hand, with a small local model",
                 "turns/with/label_right",
-                beside=(("without a model", "turns/without/label_right"),),
+                comparisons=(("without a model", "turns/without/label_right"),),
             ),
         ),
     ),
 )
 
 
-# ── the commands ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── commands ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 if every requested measure succeeded; else print the failed ones and return 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    names = [measure.name for measure in MEASURES]
-    parser.add_argument("data", type=Path, nargs="?", default=Path("data"), help="the folder with the development data")
+    measure_names = [measure.name for measure in MEASURES]
+    parser.add_argument("data", type=Path, nargs="?", default=Path("data"), help="folder with the development data")
     parser.add_argument(
-        "--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"some of {', '.join(names)}"
+        "--only",
+        nargs="+",
+        choices=measure_names,
+        default=measure_names,
+        metavar="NAME",
+        help=f"run only these measures: {', '.join(measure_names)}",
     )
-    parser.add_argument("--skip", nargs="+", choices=names, default=[], metavar="NAME", help="all but these")
-    parser.add_argument("--index", action="store_true", help="measure nothing; only update the lists")
+    parser.add_argument(
+        "--skip", nargs="+", choices=measure_names, default=[], metavar="NAME", help="skip these measures"
+    )
+    parser.add_argument("--index", action="store_true", help="only update the index; run no measure")
     options = parser.parse_args(arguments)
-    asked = [] if options.index else [it for it in MEASURES if it.name in options.only and it.name not in options.skip]
-    failed = [measure.name for measure in asked if not made(measure, options.data)]
-    indexed(ROOT)
+    selected = (
+        []
+        if options.index
+        else [measure for measure in MEASURES if measure.name in options.only and measure.name not in options.skip]
+    )
+    failed = [measure.name for measure in selected if not run_measure(measure, options.data)]
+    update_index(ROOT)
     if failed:
-        say(f"Failed: {', '.join(failed)}.")
+        print_line(f"Failed: {', '.join(failed)}.")
     return bool(failed)
 
 
-def made(measure: Measure, data: Path) -> bool:
+def run_measure(measure: Measure, data: Path) -> bool:
     """Run the measure, which writes its files; return whether it succeeded. Its output is not captured."""
     missing = [name for name in measure.data if not (data / name).exists()]
     if missing:
-        say(f"{measure.name}: there is no {data / missing[0]}. Name the folder of the data: make results DATA=folder")
+        print_line(f"{measure.name}: there is no {data / missing[0]}. Set the data folder: make results DATA=folder")
         return False
     command = measure.command(data.resolve(), ROOT / FOLDER)
-    say(f"{measure.name}: {' '.join(command[1:])} (at most {measure.minutes} minutes)")
+    print_line(f"{measure.name}: {' '.join(command[1:])} (at most {measure.minutes} minutes)")
     started = time.monotonic()
-    code = run(command, 60 * measure.minutes)
-    took = f"{time.monotonic() - started:,.0f} s"
-    say(f"{measure.name}: {'made' if code == 0 else 'stopped' if code is None else f'failed with {code}'} after {took}")
-    return code == 0
+    exit_code = run(command, 60 * measure.minutes)
+    duration = f"{time.monotonic() - started:,.0f} s"
+    outcome = "done" if exit_code == 0 else "stopped" if exit_code is None else f"failed with {exit_code}"
+    print_line(f"{measure.name}: {outcome} after {duration}")
+    return exit_code == 0
 
 
 def run(command: Sequence[str], seconds: float) -> int | None:
@@ -340,20 +355,20 @@ def run(command: Sequence[str], seconds: float) -> int | None:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
-# ── the lists ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def indexed(root: Path) -> None:
+def update_index(root: Path) -> None:
     """Update the index of the results, and the tables in README and docs/index.md, from the existing JSON files."""
     results = read(root / FOLDER)
-    write(root / FOLDER / "index.md", page(results))
-    put(root / "README.md", table(results, f"{FOLDER.as_posix()}/", first=True))
-    put(root / "docs" / "index.md", listed(results, f"{FOLDER.name}/"))
+    write(root / FOLDER / "index.md", build_page(results))
+    replace_section(root / "README.md", build_table(results, f"{FOLDER.as_posix()}/", in_readme=True))
+    replace_section(root / "docs" / "index.md", list_pages(results, f"{FOLDER.name}/"))
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
@@ -362,7 +377,7 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
 
 
-def page(results: dict[str, dict[str, Any]]) -> str:
+def build_page(results: dict[str, dict[str, Any]]) -> str:
     """Return the index page."""
     absent = [measure for measure in MEASURES if measure.name not in results]
     parts = [
@@ -370,105 +385,117 @@ def page(results: dict[str, dict[str, Any]]) -> str:
         "Every figure is made by one command, `make results DATA=folder`, offline and with fixed seeds. Brackets"
         ' hold 95 % bootstrap intervals. Where a row does not say "held-out authors", settings were tuned on the same'
         " development data: expect other figures on your own data, and [measure them](../how-to/measure.md).",
-        table(results, ""),
-        *([f"## Pages\n\n{listed(results, '', index=False)}"] if results else []),
-        *(["## Not measured\n\n" + "\n".join(f"- {it.title}: {it.says}" for it in absent)] if absent else []),
-        *([f"## Machines\n\n{machines(results)}"] if results else []),
+        build_table(results, ""),
+        *([f"## Pages\n\n{list_pages(results, '', index=False)}"] if results else []),
+        *(
+            ["## Not measured\n\n" + "\n".join(f"- {measure.title}: {measure.description}" for measure in absent)]
+            if absent
+            else []
+        ),
+        *([f"## Machines\n\n{list_machines(results)}"] if results else []),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def listed(results: dict[str, dict[str, Any]], to: str, *, index: bool = True) -> str:
+def list_pages(results: dict[str, dict[str, Any]], path_prefix: str, *, index: bool = True) -> str:
     """Return a list of the existing pages."""
-    first = [f"- [All results]({to}index.md): the figures in one table"] if index else []
-    there = [measure for measure in MEASURES if measure.name in results]
-    return "\n".join([*first, *(f"- [{it.title}]({to}{it.name}.md): {it.says}" for it in there)])
+    entries = [f"- [All results]({path_prefix}index.md): the figures in one table"] if index else []
+    available = [measure for measure in MEASURES if measure.name in results]
+    return "\n".join(
+        [
+            *entries,
+            *(f"- [{measure.title}]({path_prefix}{measure.name}.md): {measure.description}" for measure in available),
+        ]
+    )
 
 
-def table(results: dict[str, dict[str, Any]], to: str, *, first: bool = False) -> str:
+def build_table(results: dict[str, dict[str, Any]], path_prefix: str, *, in_readme: bool = False) -> str:
     """Return the table of the main figures, with comparisons and machine."""
     rows = [
-        f"| [{headline.says}]({to}{measure.name}.md) | {figure(results[measure.name], headline)}"
-        f" | {beside(results[measure.name], headline)} | {briefly(results[measure.name])} |"
+        f"| [{headline.label}]({path_prefix}{measure.name}.md) | {format_figure(results[measure.name], headline)}"
+        f" | {format_comparisons(results[measure.name], headline)} | {describe_machine(results[measure.name])} |"
         for measure in MEASURES
         for headline in measure.headlines
-        if measure.name in results and (headline.first or not first)
+        if measure.name in results and (headline.in_readme or not in_readme)
     ]
     if not rows:
-        return "Nothing has been measured here yet."
+        return "No results yet."
     return "\n".join(["| measure | cofio | compared with | measured on |", "|---|---:|---:|---|", *rows])
 
 
-def figure(plain: dict[str, Any], headline: Headline) -> str:
+def format_figure(values: dict[str, Any], headline: Headline) -> str:
     """Return the figure with its interval and its unit; – if the JSON lacks it."""
-    value, within = _at(plain, headline.at), _at(plain, headline.within) if headline.within else None
-    if within and not isinstance(value, dict):
-        value = {"value": value, "low": within[0], "high": within[1]}
-    return _written(value, headline)
+    value = _get_value(values, headline.path)
+    if headline.interval_path and not isinstance(value, dict):
+        low, high = _get_value(values, headline.interval_path) or (None, None)
+        value = value if low is None else {"value": value, "low": low, "high": high}
+    return _format_value(value, headline)
 
 
-def beside(plain: dict[str, Any], headline: Headline) -> str:
+def format_comparisons(values: dict[str, Any], headline: Headline) -> str:
     """Return the comparisons with their labels; "" if there are none."""
-    told = []
-    for name, at in headline.beside:
-        value = _at(plain, at)
-        written = "not measured" if value is None else _written(value, headline)
-        told.append(f"{name} {written}" if at else name)
-    return "; ".join(told)
+    comparisons = []
+    for name, path in headline.comparisons:
+        value = _get_value(values, path)
+        text = "not measured" if value is None else _format_value(value, headline)
+        comparisons.append(f"{name} {text}" if path else name)
+    return "; ".join(comparisons)
 
 
-def briefly(plain: dict[str, Any]) -> str:
+def describe_machine(values: dict[str, Any]) -> str:
     """Return a short description of version and machine."""
-    about = plain.get("machine", {})
-    return f"{plain.get('version', '?')}, {about.get('cpu', '?')}, {about.get('cores', '?')} cores"
+    machine = values.get("machine", {})
+    return f"{values.get('version', '?')}, {machine.get('cpu', '?')}, {machine.get('cores', '?')} cores"
 
 
-def machines(results: dict[str, dict[str, Any]]) -> str:
+def list_machines(results: dict[str, dict[str, Any]]) -> str:
     """Return the command and the machine of each measure."""
     lines = []
     for measure in MEASURES:
         if measure.name in results:
-            plain = results[measure.name]
-            about = plain.get("machine", {})
-            words = f"{about.get('memory_gb', '?')} GB, {about.get('system', '?')}, Python {about.get('python', '?')}"
-            told = f"{briefly(plain)}, {words}, load {about.get('load', '?')}"
-            lines.append(f"- {measure.title}: `{plain.get('command', measure.module)}`; cofio {told}")
+            values = results[measure.name]
+            machine = values.get("machine", {})
+            system = (
+                f"{machine.get('memory_gb', '?')} GB, {machine.get('system', '?')}, Python {machine.get('python', '?')}"
+            )
+            details = f"{describe_machine(values)}, {system}, load {machine.get('load', '?')}"
+            lines.append(f"- {measure.title}: `{values.get('command', measure.module)}`; cofio {details}")
     return "\n".join(lines)
 
 
-def _written(value: Any, headline: Headline) -> str:
+def _format_value(value: Any, headline: Headline) -> str:
     column = Column("", headline.unit, headline.digits)
     unit = headline.unit.removeprefix("±")
     if isinstance(value, dict):
-        number, _, within = column.written(Figure(value["value"], value["low"], value["high"])).partition(" ")
-        return f"{number} {unit} {within}".replace("  ", " ")
-    written = column.written(value)
-    return f"{written} {unit}".strip() if value is not None else written
+        number, _, interval = column.written(Figure(value["value"], value["low"], value["high"])).partition(" ")
+        return f"{number} {unit} {interval}".replace("  ", " ")
+    text = column.written(value)
+    return f"{text} {unit}".strip() if value is not None else text
 
 
-def _at(plain: Any, place: str) -> Any:
-    """Return the value at this place, or None."""
-    for name in place.split("/"):
-        if isinstance(plain, list):
-            wanted = dict(each.split("=") for each in name.split("&"))
-            plain = next(
-                (each for each in plain if wanted.items() <= {k: str(v) for k, v in each.items()}.items()), None
+def _get_value(value: Any, path: str) -> Any:
+    """Return the value at this path, or None."""
+    for name in path.split("/"):
+        if isinstance(value, list):
+            fields = dict(item.split("=") for item in name.split("&"))
+            value = next(
+                (item for item in value if fields.items() <= {k: str(v) for k, v in item.items()}.items()), None
             )
         else:
-            plain = plain.get(name) if isinstance(plain, dict) else None
-    return plain
+            value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-# ── the files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def put(path: Path, text: str) -> None:
-    """Replace the text between the marks of this file."""
-    before, start, rest = path.read_text(encoding="utf-8").partition(START)
-    _, end, after = rest.partition(END)
+def replace_section(path: Path, text: str) -> None:
+    """Replace the text between the two marker comments of this file."""
+    before, start, remainder = path.read_text(encoding="utf-8").partition(START_MARK)
+    _, end, after = remainder.partition(END_MARK)
     if not start or not end:
-        raise SystemExit(f"{path} has no place for the results: a line {START} and a line {END}.")
-    write(path, f"{before}{START}\n\n{text}\n\n{END}{after}")
+        raise SystemExit(f"{path} has no place for the results: a line {START_MARK} and a line {END_MARK}.")
+    write(path, f"{before}{START_MARK}\n\n{text}\n\n{END_MARK}{after}")
 
 
 def write(path: Path, text: str) -> None:

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.peers.sides import Side
+from bench.peers.systems import System
 
 ROOT = Path(__file__).parents[2]
-_LONGEST = 200  # characters of a reason
-_TO_OPEN = 300.0  # seconds; loading torch from a cold disk takes long
-_QUIET = {
+_MAX_REASON = 200  # characters of a reason
+_OPEN_TIMEOUT = 300.0  # seconds; loading torch from a cold disk takes long
+_NO_TELEMETRY = {
     "ANONYMIZED_TELEMETRY": "False",
     "CHROMA_TELEMETRY_IMPL": "none",
     "DO_NOT_TRACK": "1",
@@ -33,34 +33,36 @@ _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", 
 _DROPPED = ("COFIO_", "MCP_", "OPENAI_", "CHROMA_", "MEM0_", "PYTHONDONTWRITEBYTECODE")
 
 
-class Failed(Exception):
-    """Failure of a side, with a one-line reason."""
+class SystemFailed(Exception):
+    """Failure of a system, with a one-line reason."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(tidy(reason))
+        super().__init__(shorten_reason(reason))
 
 
-def tidy(reason: str) -> str:
+def shorten_reason(reason: str) -> str:
     """Return one short line without local paths."""
-    short = " ".join(reason.split())
-    for place, name in ((ROOT, "."), (Path.home(), "~")):
-        short = short.replace(str(place), name)
-    return short if len(short) <= _LONGEST else short[: _LONGEST - 1] + "…"
+    text = " ".join(reason.split())
+    for path, name in ((ROOT, "."), (Path.home(), "~")):
+        text = text.replace(str(path), name)
+    return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 1] + "…"
 
 
 @contextmanager
-def opened(side: Side, folder: Path, *, vectors: Path | None, url: str, python: Path | None = None) -> Iterator[Child]:
-    """Yield the side's adapter with an open store in the folder; at the end it is closed, and killed if necessary."""
+def open_adapter(
+    system: System, folder: Path, *, vectors: Path | None, url: str, python: Path | None = None
+) -> Iterator[Child]:
+    """Yield the system's adapter with an open store in the folder; at the end it is closed, and killed if necessary."""
     folder.mkdir(parents=True, exist_ok=True)
-    child = Child(side, folder, python or side.python)
+    child = Child(system, folder, python or system.python)
     try:
         about: dict[str, Any] = {
             "folder": str(folder),
             "vectors": str(vectors or ""),
             "url": url,
-            "options": dict(side.options),
+            "options": dict(system.options),
         }
-        child.opening = child.ask("open", within=_TO_OPEN, **about)
+        child.opening = child.ask("open", timeout=_OPEN_TIMEOUT, **about)
         yield child
         child.ask("close")
     finally:
@@ -70,37 +72,37 @@ def opened(side: Side, folder: Path, *, vectors: Path | None, url: str, python: 
 class Child:
     """Running adapter process."""
 
-    def __init__(self, side: Side, folder: Path, python: Path) -> None:
+    def __init__(self, system: System, folder: Path, python: Path) -> None:
         if not python.exists():
-            raise Failed(side.missing)
+            raise SystemFailed(system.missing_reason)
         self.opening: dict[str, Any] = {}
         self._log = folder / "stderr.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [str(python), str(side.adapter)],
+                [str(python), str(system.adapter)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
                 encoding="utf-8",
-                env=_around(folder),
+                env=_environment(folder),
                 cwd=folder,
             )
 
-    def ask(self, do: str, *, within: float = 120.0, **about: Any) -> dict[str, Any]:
+    def ask(self, operation: str, *, timeout: float = 120.0, **fields: Any) -> dict[str, Any]:
         """Return the reply. Raise Failed if there is none within this many seconds, or if it is an error."""
-        timer = threading.Timer(within, self._process.kill)
+        timer = threading.Timer(timeout, self._process.kill)
         timer.start()
         try:
-            line = self._exchanged(json.dumps({"do": do, **about}))
+            line = self._exchange(json.dumps({"do": operation, **fields}))
         finally:
             in_time = timer.is_alive()
             timer.cancel()
         if not line:
-            raise Failed(self._why() if in_time else f"{do} took more than {within:.0f} s")
+            raise SystemFailed(self._exit_reason() if in_time else f"{operation} took more than {timeout:.0f} s")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise Failed(f"{do}: {answer['error']}")
+            raise SystemFailed(f"{operation}: {answer['error']}")
         return answer
 
     def end(self) -> None:
@@ -116,7 +118,7 @@ class Child:
             self._process.kill()
             self._process.wait()
 
-    def _exchanged(self, line: str) -> str:
+    def _exchange(self, line: str) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -126,15 +128,15 @@ class Child:
             return ""
         return self._process.stdout.readline()
 
-    def _why(self) -> str:
+    def _exit_reason(self) -> str:
         """Return the exit status and the last line of output."""
         status = self._process.wait(10)
-        said = [line for line in self._log.read_text("utf-8", "replace").splitlines() if line.strip()]
-        return f"ended with status {status}: {said[-1] if said else 'it said nothing'}"
+        lines = [line for line in self._log.read_text("utf-8", "replace").splitlines() if line.strip()]
+        return f"ended with status {status}: {lines[-1] if lines else 'it said nothing'}"
 
 
-def _around(folder: Path) -> dict[str, str]:
+def _environment(folder: Path) -> dict[str, str]:
     """Return the environment of a child: no user settings, no telemetry, a home of its own, one BLAS thread."""
-    kept: Mapping[str, str] = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
-    own = {"HOME": str(folder), "MEM0_DIR": str(folder / "mem0"), "COFIO_HOME": str(folder)}
-    return {**kept, **_QUIET, **_ONE_THREAD, **own}
+    inherited: Mapping[str, str] = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
+    folders = {"HOME": str(folder), "MEM0_DIR": str(folder / "mem0"), "COFIO_HOME": str(folder)}
+    return {**inherited, **_NO_TELEMETRY, **_ONE_THREAD, **folders}

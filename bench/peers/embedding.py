@@ -21,7 +21,7 @@ import numpy as np
 from cofio.ports import Embedder, Matrix
 
 
-def table(folder: Path, texts: Sequence[str], vectors: Matrix) -> Path:
+def write_table(folder: Path, texts: Sequence[str], vectors: Matrix) -> Path:
     """Write the texts with their vectors for the adapters."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "texts.json").write_text(json.dumps(list(texts)), encoding="utf-8")
@@ -29,7 +29,7 @@ def table(folder: Path, texts: Sequence[str], vectors: Matrix) -> Path:
     return folder
 
 
-class Kept:
+class CachedEmbedder:
     """Embedder with a file cache: the texts that a run embeds at its start are embedded only once."""
 
     def __init__(self, embedder: Embedder, folder: Path) -> None:
@@ -38,19 +38,19 @@ class Kept:
         self.signature, self.floor, self.dimension = embedder.signature, embedder.floor, embedder.dimension
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-        told = json.dumps([self.signature, kind, list(texts)])
-        path = self._folder / f"{hashlib.sha256(told.encode()).hexdigest()[:24]}.npy"
+        key = json.dumps([self.signature, kind, list(texts)])
+        path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.npy"
         if not path.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
             np.save(path, np.asarray(self._embedder.embed(texts, kind), np.float32))
-        known: Matrix = np.load(path)
-        return known
+        matrix: Matrix = np.load(path)
+        return matrix
 
 
 @contextmanager
-def served(embedder: Embedder) -> Iterator[str]:
+def serve(embedder: Embedder) -> Iterator[str]:
     """Yield the URL of the embedder's server, ending in /v1."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _answering(embedder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(embedder))
     server.daemon_threads = True
     worker = threading.Thread(target=server.serve_forever, name="embedder")
     worker.start()
@@ -62,18 +62,18 @@ def served(embedder: Embedder) -> Iterator[str]:
         server.server_close()
 
 
-def _answering(embedder: Embedder) -> type[BaseHTTPRequestHandler]:
-    class Answering(BaseHTTPRequestHandler):
+def _make_handler(embedder: Embedder) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"  # keeps connections open
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
             vectors = embedder.embed(texts, "document")  # as documents, since query vectors are cached
-            self._tell({"object": "list", "model": asked.get("model", ""), "data": _data(vectors, asked)})
+            self._reply({"object": "list", "model": request.get("model", ""), "data": _data(vectors, request)})
 
-        def _tell(self, answer: dict[str, Any]) -> None:
+        def _reply(self, answer: dict[str, Any]) -> None:
             body = json.dumps(answer).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -84,16 +84,16 @@ def _answering(embedder: Embedder) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  its name
             """Write no log."""
 
-    return Answering
+    return Handler
 
 
-def _data(vectors: Matrix, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    coded = asked.get("encoding_format") == "base64"
+def _data(vectors: Matrix, request: dict[str, Any]) -> list[dict[str, Any]]:
+    as_base64 = request.get("encoding_format") == "base64"
     return [
         {
             "object": "embedding",
-            "index": place,
-            "embedding": base64.b64encode(row.tobytes()).decode() if coded else row.tolist(),
+            "index": index,
+            "embedding": base64.b64encode(row.tobytes()).decode() if as_base64 else row.tolist(),
         }
-        for place, row in enumerate(np.asarray(vectors, np.float32))
+        for index, row in enumerate(np.asarray(vectors, np.float32))
     ]

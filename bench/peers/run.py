@@ -2,9 +2,9 @@
 
     python -m bench.peers [FILE] [--sizes 1000 10000] [--peers chromadb txtai] [--skip-install] [--write FOLDER]
 
-    conversations ─┐                     ┌─ an adapter per side, in a process of its environment ─▶ quality
+    conversations ─┐                     ┌─ an adapter per system, in a process of its environment ─▶ quality
     corpus         ├─ one embedder ──────┼─▶ speed at each size                                           ─▶ Report
-    script         ┘  (table or server)  └─▶ results for repetitions and changes
+    script         ┘  (table or server)  └─▶ duplicates and updates
 
 scripts/peers creates the environments, under build/peers. A peer that cannot be installed, fails, or takes too long is
 in the tables with its reason, and the run continues. FILE holds conversations with questions; without one, quality is
@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.peers import child, embedding, quality, sameness, speed, telling
-from bench.peers.sides import PEERS, PLACE, Side, chosen
+from bench.peers import child, embedding, quality, report, speed, updates
+from bench.peers.systems import BUILD_FOLDER, PEERS, System, select_systems
 from bench.vectors import ANCHORS
 from cofio.errors import CofioError
 from cofio.ports import Embedder
@@ -39,76 +39,85 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = Settings.load()
     embedder = embedders.make("local", home=settings.home, download=settings.model_download)
     try:
-        every = quality.asked(datasets.read(options.file), options.questions) if options.file else []
+        question_sets = (
+            quality.load_question_sets(datasets.read(options.file), options.questions) if options.file else []
+        )
         if not options.skip_install:
             _install(options.peers)
-        results = measured(embedder, every, options.sizes, options.peers, speed.Effort(), folder=options.folder)
+        results = run_benchmark(
+            embedder, question_sets, options.sizes, options.peers, speed.Effort(), folder=options.folder
+        )
     except CofioError as error:
         print(error, file=sys.stderr)
         return 2
-    made = telling.report(results)
-    print(made.text())
-    for path in made.write(options.write) if options.write else []:
+    page = report.build_report(results)
+    print(page.text())
+    for path in page.write(options.write) if options.write else []:
         print(f"Wrote {path}.", file=sys.stderr)
     return 0
 
 
-def measured(
+def run_benchmark(
     embedder: Embedder,
-    every: Sequence[quality.Asked],
+    question_sets: Sequence[quality.QuestionSet],
     sizes: Sequence[int],
     peers: Sequence[str],
     effort: speed.Effort,
     *,
     anchors: int = ANCHORS,
     folder: Path | None = None,
-    vectors: Path = PLACE / "vectors",
+    vectors: Path = BUILD_FOLDER / "vectors",
 ) -> dict[str, Any]:
-    """Return all figures of a run as plain values: by measure and side; a failed side has a reason instead."""
+    """Return all figures of a run as plain values: by measure and system; a failed system has a reason instead."""
     started = time.perf_counter()
-    results: dict[str, Any] = {"quality": {}, "speed": {}, "sameness": {}}
-    kept = embedding.Kept(embedder, vectors)
-    with tempfile.TemporaryDirectory(prefix="cofio-peers-", dir=folder) as name, embedding.served(embedder) as url:
-        place = Path(name).resolve()
-        if every:
-            _tell("embedding the conversations")
-            table = quality.vectors(place / "conversations", every, kept)
-            results["quality"] = _each(
+    results: dict[str, Any] = {"quality": {}, "speed": {}, "updates": {}}
+    cached_embedder = embedding.CachedEmbedder(embedder, vectors)
+    with tempfile.TemporaryDirectory(prefix="cofio-peers-", dir=folder) as name, embedding.serve(embedder) as url:
+        work_folder = Path(name).resolve()
+        if question_sets:
+            _log("embedding the conversations")
+            table = quality.write_vectors(work_folder / "conversations", question_sets, cached_embedder)
+            results["quality"] = _measure_systems(
                 "quality",
-                chosen(peers, "quality"),
-                place,
-                lambda side, at: quality.measured(side, every, at, table, url),
+                select_systems(peers, "quality"),
+                work_folder,
+                lambda system, store_folder: quality.measure_system(system, question_sets, store_folder, table, url),
             )
         if sizes:
-            _tell("embedding the corpus")
-            for corpus in speed.prepared(place / "corpus", sizes, kept, effort, anchors):
-                results["speed"][str(corpus.size)] = _each(
+            _log("embedding the corpus")
+            for corpus in speed.prepare_corpora(work_folder / "corpus", sizes, cached_embedder, effort, anchors):
+                results["speed"][str(corpus.size)] = _measure_systems(
                     f"speed at {corpus.size:,}",
-                    chosen(peers, "speed"),
-                    place,
-                    lambda side, at, corpus=corpus: speed.measured(side, corpus, at, url, effort),  # type: ignore[misc]
+                    select_systems(peers, "speed"),
+                    work_folder,
+                    lambda system, store_folder, corpus=corpus: speed.measure_system(
+                        system, corpus, store_folder, url, effort
+                    ),  # type: ignore[misc]
                 )
-        results["sameness"] = _each(
-            "sameness", chosen(peers, "sameness"), place, lambda side, at: sameness.measured(side, at, url)
+        results["updates"] = _measure_systems(
+            "updates",
+            select_systems(peers, "updates"),
+            work_folder,
+            lambda system, store_folder: updates.measure_system(system, store_folder, url),
         )
     return {**results, "seconds": round(time.perf_counter() - started, 1)}
 
 
-def _each(
-    what: str, sides: Sequence[Side], place: Path, measure: Callable[[Side, Path], dict[str, Any]]
+def _measure_systems(
+    label: str, systems: Sequence[System], work_folder: Path, measure: Callable[[System, Path], dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the figures of every side by its name, each on an empty folder; of a failed side, the reason."""
-    found: dict[str, dict[str, Any]] = {}
-    for number, side in enumerate(sides):
-        _tell(f"{what}: {side.name}")
-        folder = place / f"side-{number}"
+    """Return the figures of every system by its name, each on an empty folder; for a failed one, the reason."""
+    results: dict[str, dict[str, Any]] = {}
+    for number, system in enumerate(systems):
+        _log(f"{label}: {system.name}")
+        folder = work_folder / f"system-{number}"
         try:
-            found[side.name] = measure(side, folder)
-        except child.Failed as error:
-            _tell(f"  not measured: {error}")
-            found[side.name] = {"reason": str(error)}
+            results[system.name] = measure(system, folder)
+        except child.SystemFailed as error:
+            _log(f"  not measured: {error}")
+            results[system.name] = {"reason": str(error)}
         shutil.rmtree(folder, ignore_errors=True)
-    return found
+    return results
 
 
 def _install(peers: Sequence[str]) -> None:
@@ -116,12 +125,12 @@ def _install(peers: Sequence[str]) -> None:
 
     Failures are recorded there, and reported with the figures.
     """
-    named = [peer for peer in peers if (Path(__file__).parent / f"requirements-{peer}.txt").exists()]
-    if named:
-        subprocess.run(["sh", "scripts/peers", sys.prefix, *named], cwd=child.ROOT, check=True)
+    installable = [peer for peer in peers if (Path(__file__).parent / f"requirements-{peer}.txt").exists()]
+    if installable:
+        subprocess.run(["sh", "scripts/peers", sys.prefix, *installable], cwd=child.ROOT, check=True)
 
 
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,6 @@
-"""Speed and size of each side, for several store sizes; with vectors given, and with real embedding.
+"""Speed and size of each system, for several store sizes; with vectors given, and with real embedding.
 
-    table of vectors ─▶ bulk, single adds, searches: the side alone        server ─▶ the same with embedding
+    table of vectors ─▶ bulk, single adds, searches: the system alone        server ─▶ the same with embedding
 
 The facts and prompts are those of `bench.corpus`, their vectors those of `bench.vectors`. Texts that are not in the
 table are embedded while the clock runs; the embedder's part of that time is reported too.
@@ -18,11 +18,11 @@ import numpy as np
 
 from bench import corpus, measure
 from bench.peers import child, embedding
-from bench.peers.sides import Side
+from bench.peers.systems import System
 from bench.vectors import ANCHORS, Material
 from cofio.ports import Embedder
 
-_COLLECTION, _WARMING = "facts", "warming"
+_COLLECTION, _WARMUP = "facts", "warming"
 K = 5
 
 
@@ -31,13 +31,13 @@ class Effort:
     """Number of operations per figure."""
 
     prompts: int = 200
-    warming: int = 20
+    warmup: int = 20
     adds: int = 100
     batch: int = 500
     embedded: int = 40  # adds and searches with embedding; as many in one bulk add
-    enough: float = 15.0  # seconds after which a slow side may stop early
-    least: int = 30
-    patience: float = 240.0  # timeout of the bulk add in seconds
+    time_limit: float = 15.0  # seconds after which a slow system may stop early
+    min_samples: int = 30
+    bulk_timeout: float = 240.0  # timeout of the bulk add in seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,67 +45,67 @@ class Corpus:
     """Texts of one size, and the folder of their vectors."""
 
     size: int
-    told: Sequence[str]  # as many as the size
+    stored: Sequence[str]  # as many as the size
     added: Sequence[str]
-    warming: Sequence[str]
-    asked: Sequence[str]
-    fresh: Sequence[str]  # facts that no table has
+    warmup: Sequence[str]
+    prompts: Sequence[str]
+    fresh: Sequence[str]  # facts without a vector in the table
     fresh_prompts: Sequence[str]
     table: Path
 
 
-def prepared(
+def prepare_corpora(
     folder: Path, sizes: Sequence[int], embedder: Embedder, effort: Effort, anchors: int = ANCHORS
 ) -> list[Corpus]:
     """Return the corpus of each size. A larger one begins with the smaller."""
     folder.mkdir(parents=True, exist_ok=True)
-    count, prompts = max(sizes) + effort.adds, effort.prompts
+    count, prompt_count = max(sizes) + effort.adds, effort.prompts
     material = Material.make(
-        folder, embedder, count=count, asked=prompts, warming=effort.warming, anchors=min(anchors, count)
+        folder, embedder, count=count, prompts=prompt_count, warmup=effort.warmup, anchors=min(anchors, count)
     )
-    asked, warming, asked_vectors = material.prompts()
+    prompts, warmup, prompt_vectors = material.prompts()
     facts = [fact.text for fact in corpus.facts(count + 2 * effort.embedded)]
-    prompted = corpus.prompts(prompts + effort.warming + effort.embedded)[prompts + effort.warming :]
-    made = []
+    new_prompts = corpus.prompts(prompt_count + effort.warmup + effort.embedded)[prompt_count + effort.warmup :]
+    corpora = []
     for size in sizes:
-        told = facts[: size + effort.adds]
-        rows = np.concatenate([material.vectors(0, len(told)), asked_vectors])
-        table = embedding.table(folder / str(size), [*told, *asked, *warming], rows)
-        made.append(Corpus(size, told[:size], told[size:], warming, asked, facts[count:], prompted, table))
-    return made
+        texts = facts[: size + effort.adds]
+        rows = np.concatenate([material.vectors(0, len(texts)), prompt_vectors])
+        table = embedding.write_table(folder / str(size), [*texts, *prompts, *warmup], rows)
+        corpora.append(Corpus(size, texts[:size], texts[size:], warmup, prompts, facts[count:], new_prompts, table))
+    return corpora
 
 
-def measured(side: Side, corpus: Corpus, folder: Path, url: str, effort: Effort) -> dict[str, Any]:
-    """Return all figures of a side at a size. Raise Failed if the side fails."""
-    with child.opened(side, folder, vectors=corpus.table, url=url) as open_side:
-        figures = _alone(open_side, corpus, effort)
-        figures |= {"memories": open_side.ask("count", collection=_COLLECTION)["count"], **open_side.ask("weigh")}
-        figures |= _embedded(open_side, corpus, effort)
-        figures["version"] = open_side.opening["about"]["version"]
+def measure_system(system: System, corpus: Corpus, folder: Path, url: str, effort: Effort) -> dict[str, Any]:
+    """Return all figures of a system at a size. Raise Failed if the system fails."""
+    with child.open_adapter(system, folder, vectors=corpus.table, url=url) as adapter:
+        figures = _measure_precomputed(adapter, corpus, effort)
+        figures |= {"memories": adapter.ask("count", collection=_COLLECTION)["count"], **adapter.ask("weigh")}
+        figures |= _measure_with_embedding(adapter, corpus, effort)
+        figures["version"] = adapter.opening["about"]["version"]
     figures["disk_mb"] = _size(folder)
     started = time.perf_counter()
-    with child.opened(side, folder, vectors=corpus.table, url=url) as again:
-        again.ask("search", collection=_COLLECTION, text=corpus.asked[0], k=K)
+    with child.open_adapter(system, folder, vectors=corpus.table, url=url) as reopened:
+        reopened.ask("search", collection=_COLLECTION, text=corpus.prompts[0], k=K)
         figures["start_s"] = time.perf_counter() - started
     return figures
 
 
-def _alone(open_side: child.Child, corpus: Corpus, effort: Effort) -> dict[str, Any]:
+def _measure_precomputed(adapter: child.Child, corpus: Corpus, effort: Effort) -> dict[str, Any]:
     """Measure bulk adds, searches and single adds with vectors given."""
-    for text in corpus.warming:  # triggers one-time loading
-        open_side.ask("add", collection=_WARMING, item={"id": text, "text": text})
-        open_side.ask("search", collection=_WARMING, text=text, k=K)
-    items = [{"id": f"fact-{place}", "text": text} for place, text in enumerate(corpus.told)]
-    bulk, until = 0.0, time.monotonic() + effort.patience
+    for text in corpus.warmup:  # triggers one-time loading
+        adapter.ask("add", collection=_WARMUP, item={"id": text, "text": text})
+        adapter.ask("search", collection=_WARMUP, text=text, k=K)
+    items = [{"id": f"fact-{number}", "text": text} for number, text in enumerate(corpus.stored)]
+    bulk, deadline = 0.0, time.monotonic() + effort.bulk_timeout
     for start in range(0, len(items), effort.batch):
-        if time.monotonic() > until:
-            raise child.Failed(f"{start:,} of {len(items):,} memories were in after {effort.patience:.0f} s")
-        some = items[start : start + effort.batch]
-        bulk += open_side.ask("add_many", collection=_COLLECTION, items=some, within=effort.patience)["took"]
-    for text in corpus.warming:
-        open_side.ask("search", collection=_COLLECTION, text=text, k=K)
-    searches = _timed(effort, (_search(open_side, text) for text in corpus.asked))
-    adds = _timed(effort, (_add(open_side, f"added-{place}", text) for place, text in enumerate(corpus.added)))
+        if time.monotonic() > deadline:
+            raise child.SystemFailed(f"{start:,} of {len(items):,} memories were in after {effort.bulk_timeout:.0f} s")
+        batch = items[start : start + effort.batch]
+        bulk += adapter.ask("add_many", collection=_COLLECTION, items=batch, timeout=effort.bulk_timeout)["took"]
+    for text in corpus.warmup:
+        adapter.ask("search", collection=_COLLECTION, text=text, k=K)
+    searches = _time_calls(effort, (_search(adapter, text) for text in corpus.prompts))
+    adds = _time_calls(effort, (_add(adapter, f"added-{number}", text) for number, text in enumerate(corpus.added)))
     return {
         "bulk_per_s": len(items) / bulk,
         **measure.p50_p95("search", [took for took, _ in searches]),
@@ -115,46 +115,46 @@ def _alone(open_side: child.Child, corpus: Corpus, effort: Effort) -> dict[str, 
     }
 
 
-def _embedded(open_side: child.Child, corpus: Corpus, effort: Effort) -> dict[str, Any]:
+def _measure_with_embedding(adapter: child.Child, corpus: Corpus, effort: Effort) -> dict[str, Any]:
     """Measure the same with texts that need embedding, and the embedder's share of the time."""
-    many = [{"id": f"many-{place}", "text": text} for place, text in enumerate(corpus.fresh[effort.embedded :])]
-    searches = _timed(effort, (_search(open_side, text) for text in corpus.fresh_prompts))
-    one_by_one = enumerate(corpus.fresh[: effort.embedded])
-    adds = _timed(effort, (_add(open_side, f"fresh-{place}", text) for place, text in one_by_one))
-    bulk = open_side.ask("add_many", collection=_COLLECTION, items=many)
+    bulk_items = [{"id": f"many-{number}", "text": text} for number, text in enumerate(corpus.fresh[effort.embedded :])]
+    searches = _time_calls(effort, (_search(adapter, text) for text in corpus.fresh_prompts))
+    single_texts = enumerate(corpus.fresh[: effort.embedded])
+    adds = _time_calls(effort, (_add(adapter, f"fresh-{number}", text) for number, text in single_texts))
+    bulk = adapter.ask("add_many", collection=_COLLECTION, items=bulk_items)
     return {
         "whole_search_p50_ms": 1e3 * measure.percentile([took for took, _ in searches], 0.5),
-        "whole_search_embedding": _share(searches),
+        "whole_search_embedding": _embedding_share(searches),
         "whole_add_p50_ms": 1e3 * measure.percentile([took for took, _ in adds], 0.5),
-        "whole_add_embedding": _share(adds),
-        "whole_bulk_per_s": len(many) / bulk["took"],
+        "whole_add_embedding": _embedding_share(adds),
+        "whole_bulk_per_s": len(bulk_items) / bulk["took"],
         "whole_bulk_embedding": bulk["embedding"] / bulk["took"],
     }
 
 
-def _timed(effort: Effort, work: Iterable[Callable[[], dict[str, Any]]]) -> list[tuple[float, float]]:
-    """Return the seconds of each call and of its embedding; a slow side stops early."""
-    took: list[tuple[float, float]] = []
-    for piece in work:
-        answer = piece()
-        took.append((answer["took"], answer["embedding"]))
-        if len(took) >= effort.least and sum(seconds for seconds, _ in took) > effort.enough:
+def _time_calls(effort: Effort, work: Iterable[Callable[[], dict[str, Any]]]) -> list[tuple[float, float]]:
+    """Return the seconds of each call and of its embedding; a slow system stops early."""
+    durations: list[tuple[float, float]] = []
+    for call in work:
+        reply = call()
+        durations.append((reply["took"], reply["embedding"]))
+        if len(durations) >= effort.min_samples and sum(seconds for seconds, _ in durations) > effort.time_limit:
             break
-    return took
+    return durations
 
 
-def _search(open_side: child.Child, text: str) -> Callable[[], dict[str, Any]]:
-    return lambda: open_side.ask("search", collection=_COLLECTION, text=text, k=K)
+def _search(adapter: child.Child, text: str) -> Callable[[], dict[str, Any]]:
+    return lambda: adapter.ask("search", collection=_COLLECTION, text=text, k=K)
 
 
-def _add(open_side: child.Child, name: str, text: str) -> Callable[[], dict[str, Any]]:
-    return lambda: open_side.ask("add", collection=_COLLECTION, item={"id": name, "text": text})
+def _add(adapter: child.Child, name: str, text: str) -> Callable[[], dict[str, Any]]:
+    return lambda: adapter.ask("add", collection=_COLLECTION, item={"id": name, "text": text})
 
 
-def _share(calls: Sequence[tuple[float, float]]) -> float:
-    return sum(part for _, part in calls) / sum(whole for whole, _ in calls)
+def _embedding_share(calls: Sequence[tuple[float, float]]) -> float:
+    return sum(embedding_time for _, embedding_time in calls) / sum(duration for duration, _ in calls)
 
 
 def _size(folder: Path) -> float:
-    every = (path for path in folder.rglob("*") if path.is_file() and path.name != "stderr.log")
-    return sum(path.stat().st_size for path in every) / (1 << 20)
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "stderr.log")
+    return sum(path.stat().st_size for path in files) / (1 << 20)

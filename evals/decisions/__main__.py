@@ -47,15 +47,15 @@ def plot_duplicates(figures_by_set: Mapping[str, Mapping[str, Any]]) -> dict[str
 
 def _plot(name: str, figures: Mapping[str, Any]) -> str:
     curves = []
-    for colour, score, label in ((COLOURS[7], "cosine", "nearness alone"), (COLOURS[0], "checked", "cofio's check")):
+    for colour, score, label in ((COLOURS[7], "cosine", "cosine only"), (COLOURS[0], "checked", "cofio's check")):
         points = [(point["leak"], point["recall"]) for point in figures["curve"][score] if point["leak"] <= MAX_LEAK]
         curves.append(Curve(label, colour, list(dict.fromkeys(points)), dashed=score == "cosine"))
     for colour, (way, label) in zip(COLOURS[1:], WAYS.items(), strict=False):
         recall, leak = figures["defaults"][way]["recall"], figures["defaults"][way]["leak"]
         if recall and leak and leak["value"] <= MAX_LEAK:
             curves.append(Curve(label, colour, [(leak["value"], recall["value"])]))
-    title = f"Duplicates found against contradictions let through: {name}"
-    return linear(title, "contradictions that pass", "duplicates found", curves, within=(0.0, MAX_LEAK, 0.0, 1.0))
+    title = f"Duplicates found by contradictions accepted: {name}"
+    return linear(title, "contradictions accepted", "duplicates found", curves, within=(0.0, MAX_LEAK, 0.0, 1.0))
 
 
 if __name__ == "__main__":

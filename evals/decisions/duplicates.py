@@ -27,7 +27,7 @@ _AT_ONCE = 250  # pairs that share a store
 _HALVINGS = 7  # bisection steps: to better than 0.01
 _STEPS = tuple(step / 50 for step in range(1, 51))
 #: Operations that detect duplicates, each at its default.
-WAYS = {"add": "adding it", "is_novel": "asking whether it is new", "dedup": "looking for duplicates"}
+WAYS = {"add": "add", "is_novel": "novelty check", "dedup": "deduplication"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def curve(scores: tuple[_Row, _Row]) -> list[dict[str, float]]:
 _LEAK_COLUMNS = {
     "duplicates": Column("duplicates"),
     "contradictions": Column("contradictions"),
-    "recall_at_5_leak/cosine": Column("nearness alone", "%"),
+    "recall_at_5_leak/cosine": Column("cosine only", "%"),
     "recall_at_5_leak/cofio": Column("cofio's check", "%"),
     "recall_at_5_leak/difference": Column("difference", "±%"),
 }
@@ -176,19 +176,21 @@ def list_tables(compared: Mapping[str, Mapping[str, Any]]) -> list[Table]:
     """Return the tables at the fixed leak and at the defaults, for the figures of each set."""
     if not compared:
         return []
-    title = "Duplicates found while at most 5 % of the contradictions pass for one"
-    note = "The threshold is the lowest that keeps the leak; the difference is by paired bootstrap."
+    title = "Duplicate detection with at most 5 % of contradictions accepted"
+    note = (
+        "Recall at the lowest threshold that accepts at most 5 % of the contradictions; difference by paired bootstrap."
+    )
     rows: list[Sequence[Cell]] = [
         [name, label, *figures["defaults"][way].values()]
         for name, figures in compared.items()
         for way, label in WAYS.items()
     ]
     return [
-        Table.of(title, "cases", _LEAK_COLUMNS, compared, note),
+        Table.of(title, "set", _LEAK_COLUMNS, compared, note),
         Table(
-            "What passes for a duplicate at the defaults",
-            (Column("cases"), Column("when"), *_DEFAULT_COLUMNS),
+            "Pairs accepted as duplicates at default thresholds",
+            (Column("set"), Column("operation"), *_DEFAULT_COLUMNS),
             rows,
-            "Of the duplicates as many as possible should pass, of all else nothing.",
+            "Higher is better for duplicates, lower for contradictions and others.",
         ),
     ]

@@ -93,7 +93,7 @@ def evaluate_cases(
         "model": {"provider": pool.llm.provider_name, "model": pool.llm.model} if pool.llm else None,
         "per_case": actions,
     }
-    title = "Decisions: new, known or a correction"
+    title = "Decisions: add, update, delete or noop"
     return Report("decisions", title, "python -m evals.decisions", _SAYS, values, _list_tables(figures, compared))
 
 
@@ -335,12 +335,12 @@ def _f1(cells: Sequence[Sequence[str]], at: int, label: str, numbers: np.ndarray
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _SAYS = (
-    "A statement adds a memory (add), replaces one (update), ends one (delete), or is known already (noop). The keeper"
-    " holds the memory in question, possibly among others; then it gets the new fact, or the message. Its decision is"
-    " judged by its effect. Brackets hold 95 % intervals, by bootstrap over the cases.",
+    "A statement adds a memory (add), replaces one (update), ends one (delete), or is known already (noop). The"
+    " keeper holds the memory in question, possibly among others; then it gets the new fact, or the message. Its"
+    " decision is judged by its effect. Brackets hold 95 % bootstrap intervals over the cases.",
     "Right target: share of actions on a memory that chose the right one. Lost updates: corrections and retractions"
     " after which the new value is missing or the old one is left. False overwrites: a valid memory was replaced or"
-    " removed. False merges: a new fact was taken for known.",
+    " removed. False merges: a new fact was taken for a known one.",
 )
 _WAYS = {_RULES: "rules", _MODEL: "the model"}
 _FIGURES = {
@@ -361,10 +361,10 @@ def _list_tables(sets: Mapping[str, Mapping[str, Any]], compared: Mapping[str, M
         if way in figures
     ]
     shares = [Column(label, "%") for label in _FIGURES.values()]
-    columns = (Column("cases"), Column("decided by"), Column("number"), *shares)
-    tables = [Table("What became of what was said", columns, rows, _NOTE)]
+    columns = (Column("set"), Column("decided by"), Column("cases"), *shares)
+    tables = [Table("Decisions by set", columns, rows, _NOTE)]
     if differences := {name: figures["difference"] for name, figures in sets.items() if "difference" in figures}:
         signed = {name: Column(label, "±%") for name, label in _FIGURES.items()}
-        title = "The model less the rules, on the same cases"
-        tables.append(Table.of(title, "cases", signed, differences, "By paired bootstrap."))
+        title = "Difference of model and rules on the same cases"
+        tables.append(Table.of(title, "set", signed, differences, "By paired bootstrap."))
     return [*tables, *duplicates.list_tables(compared)]

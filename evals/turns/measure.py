@@ -276,7 +276,7 @@ def _report(
     tables = [_kept_table(splits), _pipeline_table(splits, with_llm), _label_table(alone), _role_table(alone)]
     return Report(
         name="turns",
-        title="Turns, labelled by hand",
+        title="Hand-labelled turns",
         command=f"python -m evals.turns {file.name}" + (f" --split {split}" if split else ""),
         says=_SAYS,
         values=values,
@@ -378,15 +378,16 @@ def _kept_table(splits: Mapping[str, Sequence[TurnOutcome]]) -> Table:
         for way, figures in (
             ("patterns", kept_or_not(unknown, lambda outcome: outcome.read)),
             ("gate", kept_or_not(unknown, lambda outcome: outcome.passed)),
-            ("all of it", kept_or_not(group, _is_kept)),
+            ("pipeline", kept_or_not(group, _is_kept)),
         ):
             rows.append([f"{way}, {name}", len(group), *figures.values()])
     return Table(
-        "Kept or not",
-        (Column("way, split"), Column("turns"), *_THREE),
+        "Turns kept",
+        (Column("method, split"), Column("turns"), *_THREE),
         rows,
-        "A turn is kept if a fact was found in it (patterns), if it was not skipped (gate), or if a memory was stored"
-        " or replaced (all of it). Known facts are excluded from the first two, which cannot recognise them.",
+        "A turn counts as kept if the patterns find a fact in it (patterns), if the gate does not skip it (gate), or"
+        " if a memory is stored or replaced (pipeline). Known facts are excluded for patterns and gate, which cannot"
+        " recognise them.",
     )
 
 
@@ -398,19 +399,19 @@ def _pipeline_table(splits: Mapping[str, Sequence[TurnOutcome]], with_llm: Seque
         ]
         rows += [_pipeline_row("all, with the model", with_llm)] if "all" in splits else []
     return Table(
-        "What became of them",
+        "Labels and facts by split",
         (
             Column("split"),
-            Column("label right", "%"),
+            Column("label accuracy", "%"),
             Column("macro-F1", "%"),
-            Column("update right", "%"),
+            Column("update accuracy", "%"),
             Column("fact precision", "%"),
             Column("fact recall", "%"),
             Column("fact F1", "%"),
         ),
         rows,
-        "An update is right if exactly the labelled memory was replaced, by the new fact; a missed one is wrong. A"
-        f" text states a fact if it has {MIN_SHARE:.0%} of its content words and all its numbers and names, except"
+        "An update is correct if exactly the labelled memory is replaced, by the new fact; a missed update is wrong."
+        f" A text states a fact if it has {MIN_SHARE:.0%} of its content words and all its numbers and names, except"
         " those of the fact that it replaces.",
     )
 
@@ -422,7 +423,7 @@ def _pipeline_row(name: str, outcomes: Sequence[TurnOutcome]) -> list[Cell]:
 
 def _label_table(outcomes: Sequence[TurnOutcome]) -> Table:
     rows: list[list[Cell]] = [[expected, *counts.values()] for expected, counts in _count_confusion(outcomes).items()]
-    return Table("Labels", (Column("wanted"), *(Column(f"given {label}") for label in LABELS)), rows)
+    return Table("Confusion matrix", (Column("expected"), *(Column(f"predicted {label}") for label in LABELS)), rows)
 
 
 def _role_table(outcomes: Sequence[TurnOutcome]) -> Table:
@@ -430,22 +431,22 @@ def _role_table(outcomes: Sequence[TurnOutcome]) -> Table:
         [role, len(group), *kept_or_not(group, _is_kept).values(), of_labels(group)["accuracy"]]
         for role, group in _group_by(outcomes, lambda turn: (turn.role,)).items()
     ]
-    return Table("By who said it", (Column("role"), Column("turns"), *_THREE, Column("label right", "%")), rows)
+    return Table("By role", (Column("role"), Column("turns"), *_THREE, Column("label accuracy", "%")), rows)
 
 
 def _tag_table(outcomes: Sequence[TurnOutcome]) -> Table:
     rows: list[list[Cell]] = [
         [tag, *_count_tag(group).values()] for tag, group in _group_by(outcomes, lambda turn: turn.tags).items()
     ]
-    names = ("turns", "to keep", "patterns read", "gate passed", "kept")
-    return Table("By tag", (Column("tag"), *map(Column, names), Column("label right", "%")), rows)
+    names = ("turns", "expected kept", "kept by patterns", "passed by gate", "kept by pipeline")
+    return Table("By tag", (Column("tag"), *map(Column, names), Column("label accuracy", "%")), rows)
 
 
 def _write_ends(alone: Sequence[TurnOutcome], with_llm: Sequence[TurnOutcome]) -> list[str]:
     whole = _measure_pipeline(alone)
     says = [
-        f"Of {whole['secrets']} secrets {whole['secrets_kept']} were kept; {whole['overwrote']} turns removed"
-        " a valid memory."
+        f"{whole['secrets_kept']} of {whole['secrets']} secrets were stored; {whole['overwrote']} turns removed a"
+        " valid memory."
     ]
     if not with_llm:
         return [*says, "No model is configured, so none was measured. `EXTRACT_PROVIDER` selects one."]
@@ -454,9 +455,8 @@ def _write_ends(alone: Sequence[TurnOutcome], with_llm: Sequence[TurnOutcome]) -
 
 
 _SAYS = (
-    "Turns of coding sessions, each with the label that a person would give it: store (it holds a fact that will matter"
-    " in 30 days), update (it replaces a fact that is remembered), skip (all else), and the facts in one sentence each."
-    " Every turn is learned from separately, in a store that holds the facts known before, without a model unless"
-    " stated otherwise.",
+    "Turns of coding sessions with hand-made labels: store (it has a fact that will matter in 30 days), update (it"
+    " replaces a stored fact), skip (everything else), and the facts in one sentence each. Every turn is learned"
+    " separately, in a store that holds the facts known before, without a language model unless stated otherwise.",
     "The dev half may be used to change rules and patterns. The test half is only used for measuring.",
 )

@@ -18,25 +18,27 @@ from cofio.testing import HashEmbedder
 from evals import plots
 
 SIZE = 300
-EFFORT = measure.Effort(prompts=12, warming=4, rounds=2, adds=10, batch=40, bulk=40, openings=1)
+EFFORT = measure.Effort(prompts=12, warmup=4, rounds=2, adds=10, batch=40, bulk=40, open_runs=1)
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("bench")
-    yield run.measured([SIZE], HashEmbedder(64), EFFORT, anchors=150, folder=folder)
+    yield run.run_benchmark([SIZE], HashEmbedder(64), EFFORT, anchors=150, folder=folder)
     assert not list(folder.iterdir())  # a run removes its files
 
 
 def test_every_figure_is_present_for_both_sides_with_its_ratio(results: dict[str, Any]) -> None:
     figures = results["sizes"][str(SIZE)]
     for figure in run.MEASURES:
-        own, plain = figures["ours"][figure.ours], figures["plain"][figure.plain or figure.ours]
-        assert own > 0
-        assert plain > 0
-        assert figures["ratio"][f"{figure.ours} / {figure.plain or figure.ours}"] == pytest.approx(own / plain)
-    assert figures["ours"]["search_samples"] == EFFORT.prompts * EFFORT.rounds
-    assert figures["ours"]["recall_at_10"] == 1.0  # a small index is searched exactly
+        cofio, baseline = figures["embedded"][figure.cofio], figures["baseline"][figure.baseline or figure.cofio]
+        assert cofio > 0
+        assert baseline > 0
+        assert figures["ratio"][f"{figure.cofio} / {figure.baseline or figure.cofio}"] == pytest.approx(
+            cofio / baseline
+        )
+    assert figures["embedded"]["search_samples"] == EFFORT.prompts * EFFORT.rounds
+    assert figures["embedded"]["recall_at_10"] == 1.0  # a small index is searched exactly
 
 
 def test_results_are_saved_as_json_and_plot(results: dict[str, Any], tmp_path: Path) -> None:
@@ -59,11 +61,11 @@ def test_table_has_a_row_per_measure_and_warns_of_a_busy_machine(
 
 
 def test_target_is_met_or_missed_at_its_size() -> None:
-    results = {"sizes": {"10": {"ours": {"open_s": 0.5, "recall_at_10": 0.99}}}}
-    assert run.Bar("opens fast", 10, "open_s", most=1).told(results) == "met: opens fast (0.5)"
-    assert run.Bar("opens fast", 10, "open_s", most=0.5).told(results).startswith("not met")
-    assert run.Bar("finds", 10, "recall_at_10", least=0.99).told(results).startswith("met")
-    assert run.Bar("finds", 20, "recall_at_10", least=0.99).told(results).startswith("not measured")
+    results = {"sizes": {"10": {"embedded": {"open_s": 0.5, "recall_at_10": 0.99}}}}
+    assert run.Bar("opens fast", 10, "open_s", maximum=1).judge(results) == "met: opens fast (0.5)"
+    assert run.Bar("opens fast", 10, "open_s", maximum=0.5).judge(results).startswith("not met")
+    assert run.Bar("finds", 10, "recall_at_10", minimum=0.99).judge(results).startswith("met")
+    assert run.Bar("finds", 20, "recall_at_10", minimum=0.99).judge(results).startswith("not measured")
 
 
 def test_facts_are_distinct_deterministic_and_prefix_stable() -> None:
@@ -87,9 +89,9 @@ def test_mixtures_keep_mean_and_spread_of_the_real_vectors() -> None:
     facts = corpus.facts(2_000)
     real = HashEmbedder(32).embed([fact.text for fact in facts[:400]], "document")
     mixed = np.empty((2_000, 32), np.float32)
-    vectors.mixed(facts, real, [fact.topic for fact in facts[:400]], mixed)
+    vectors.mix_vectors(facts, real, [fact.topic for fact in facts[:400]], mixed)
     second = np.empty((2_000, 32), np.float32)
-    vectors.mixed(facts, real, [fact.topic for fact in facts[:400]], second)
+    vectors.mix_vectors(facts, real, [fact.topic for fact in facts[:400]], second)
     assert np.array_equal(mixed, second)
     assert np.allclose(np.linalg.norm(mixed, axis=1), 1, atol=1e-5)
     assert (mixed @ mixed.T).mean() == pytest.approx(float((real @ real.T).mean()), abs=0.05)
@@ -97,13 +99,13 @@ def test_mixtures_keep_mean_and_spread_of_the_real_vectors() -> None:
 
 
 def test_exact_search_returns_the_cosine_of_the_kth_neighbour(tmp_path: Path) -> None:
-    material = vectors.Material.make(tmp_path, HashEmbedder(32), count=200, asked=5, warming=2, anchors=50)
-    prompts, warming, known = material.prompts()
-    assert (len(prompts), len(warming)) == (5, 2)
-    cosines = np.sort(known[:5] @ material.vectors(0, 200).T, axis=1)
-    assert np.allclose(material.exact(200, 10), cosines[:, -10])
+    material = vectors.Material.make(tmp_path, HashEmbedder(32), count=200, prompts=5, warmup=2, anchors=50)
+    prompts, warmup, query_vectors = material.prompts()
+    assert (len(prompts), len(warmup)) == (5, 2)
+    cosines = np.sort(query_vectors[:5] @ material.vectors(0, 200).T, axis=1)
+    assert np.allclose(material.exact_cosines(200, 10), cosines[:, -10])
     table = material.embedder(0, 200)
-    assert np.array_equal(table.embed([material.said(7, 8)[0][1]], "document")[0], material.vectors(7, 8)[0])
+    assert np.array_equal(table.embed([material.facts(7, 8)[0][1]], "document")[0], material.vectors(7, 8)[0])
 
 
 def test_percentiles_are_interpolated() -> None:
@@ -113,8 +115,8 @@ def test_percentiles_are_interpolated() -> None:
 
 
 def test_slow_work_is_stopped_after_a_minimum() -> None:
-    assert len(measure.each([lambda: None] * 50, least=5, enough=0)) in (5, 6)
-    assert len(measure.each([lambda: None] * 50)) == 50
+    assert len(measure.time_calls([lambda: None] * 50, min_samples=5, time_limit=0)) in (5, 6)
+    assert len(measure.time_calls([lambda: None] * 50)) == 50
 
 
 def test_plot_of_a_single_point_is_valid() -> None:

@@ -8,7 +8,7 @@ from bench import knowledge
 
 
 def test_every_query_is_measured_with_both_methods(tmp_path: Path) -> None:
-    figures = knowledge.measured(120, 3, tmp_path)
+    figures = knowledge.run_benchmark(120, 3, tmp_path)
     assert [figure.label for figure in figures] == ["evaluate a value", "find by a name", "walk two steps"]
-    assert all(figure.ours > 0 and figure.plain > 0 for figure in figures)
-    assert len(knowledge.told(figures).splitlines()) == 4
+    assert all(figure.lookup_seconds > 0 and figure.scan_all_seconds > 0 for figure in figures)
+    assert len(knowledge.format_table(figures).splitlines()) == 4

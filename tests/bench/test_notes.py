@@ -15,7 +15,7 @@ FILES = 20
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Any]:
-    return notes.measured(FILES, 2)
+    return notes.run_benchmark(FILES, 2)
 
 
 def test_every_section_of_every_file_is_a_memory_and_every_figure_is_present(results: dict[str, Any]) -> None:
@@ -30,10 +30,10 @@ def test_missed_target_fails_only_a_strict_run(
     results: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slow = {**results, "figures": {**results["figures"], "unchanged_ratio": 3.1, "one_changed_s": 0.1}}
-    assert notes.missed(slow) == [notes.BARS[0][0]]
-    monkeypatch.setattr(notes, "measured", lambda *_: slow)
+    assert notes.missed(slow) == [notes.TARGETS[0][0]]
+    monkeypatch.setattr(notes, "run_benchmark", lambda *_: slow)
     path = tmp_path / "new" / "notes.json"
     assert notes.main(["--json", str(path)]) == 0
     assert notes.main(["--json", str(path), "--strict"]) == 1
     assert json.loads(path.read_text(encoding="utf-8"))["figures"]["unchanged_ratio"] == 3.1
-    assert capsys.readouterr().out.count("bar: ") == 2 * len(notes.BARS)
+    assert capsys.readouterr().out.count("bar: ") == 2 * len(notes.TARGETS)

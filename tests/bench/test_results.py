@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts import results as made
+from scripts import results
 from scripts.results import MEASURES, Headline, Measure
 
 from tests.data import ROOT, development
@@ -22,7 +22,7 @@ DATA = ["retrieval/locomo-dev.jsonl", "pairs/sick-train.jsonl", "pairs/beam-upda
 FINGERPRINT_WORDS = 5  # words in common before two texts are compared completely
 MACHINE = {"cpu": "Made-up 9", "cores": 2, "memory_gb": 8, "system": "Linux 6", "python": "3.11.7", "load": 0.1}
 ABOUT = {"version": "0.1.0", "command": "python -m evals.found", "machine": MACHINE}
-FOUND = Measure(
+RECALL = Measure(
     "found",
     "Found",
     "how much is found",
@@ -31,7 +31,11 @@ FOUND = Measure(
     ("questions.jsonl",),
     (
         Headline(
-            "R@10", "r@10", within="intervals/r@10", beside=(("words", "ways/name=words/r"), ("chance", "")), first=True
+            "R@10",
+            "r@10",
+            interval_path="intervals/r@10",
+            comparisons=(("words", "ways/name=words/r"), ("chance", "")),
+            in_readme=True,
         ),
         Headline("p50", "p50_ms", "ms"),
     ),
@@ -44,11 +48,13 @@ FIGURES = {"r@10": 0.7512, "intervals": {"r@10": [0.71, 0.79]}, "ways": [{"name"
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a project with two measures, one of which has results."""
-    monkeypatch.setattr(made, "MEASURES", (FOUND, TIMED))
-    monkeypatch.setattr(made, "ROOT", tmp_path)
+    monkeypatch.setattr(results, "MEASURES", (RECALL, TIMED))
+    monkeypatch.setattr(results, "ROOT", tmp_path)
     for name in ("README.md", "docs/index.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"# Title\n\n{made.START}\nold\n{made.END}\n\nThe rest.\n", encoding="utf-8")
+        (tmp_path / name).write_text(
+            f"# Title\n\n{results.START_MARK}\nold\n{results.END_MARK}\n\nThe rest.\n", encoding="utf-8"
+        )
     write_result(tmp_path, "found", FIGURES)
     return tmp_path
 
@@ -61,7 +67,7 @@ def write_result(project: Path, name: str, figures: dict[str, Any]) -> None:
 
 def generate_index(project: Path) -> dict[str, str]:
     """Generate the index and return the content of the three files."""
-    assert made.main(["--index"]) == 0
+    assert results.main(["--index"]) == 0
     names = ("README.md", "docs/index.md", "docs/results/index.md")
     return {name: (project / name).read_text(encoding="utf-8") for name in names}
 
@@ -89,10 +95,12 @@ def test_missing_measurement_is_named_without_link(project: Path) -> None:
 
 
 def test_list_item_is_selected_by_its_fields() -> None:
-    headline = Headline("p50", "points/store=a file&n=20/ms", "ms", beside=(("other", "points/store=other&n=20/ms"),))
-    assert made.figure({"points": SIZES}, headline) == "2.0 ms"
-    assert made.beside({"points": SIZES}, headline) == "other not measured"
-    assert made.figure({}, headline) == "–"
+    headline = Headline(
+        "p50", "points/store=a file&n=20/ms", "ms", comparisons=(("other", "points/store=other&n=20/ms"),)
+    )
+    assert results.format_figure({"points": SIZES}, headline) == "2.0 ms"
+    assert results.format_comparisons({"points": SIZES}, headline) == "other not measured"
+    assert results.format_figure({}, headline) == "–"
 
 
 def test_readme_shows_the_first_headlines_and_keeps_other_text(project: Path) -> None:
@@ -111,18 +119,18 @@ def test_index_is_deterministic(project: Path) -> None:
 def test_missing_markers_prevent_overwriting(project: Path) -> None:
     (project / "README.md").write_text("no marks", encoding="utf-8")
     with pytest.raises(SystemExit, match="has no place for the results"):
-        made.main(["--index"])
+        results.main(["--index"])
     assert (project / "README.md").read_text(encoding="utf-8") == "no marks"
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
 def test_every_headline_of_a_measure_refers_to_a_figure(measure: Measure) -> None:
-    plain = made.read(FOLDER).get(measure.name)
-    if plain is None:
+    values = results.read(FOLDER).get(measure.name)
+    if values is None:
         pytest.skip(f"docs/results/{measure.name}.json is not there.")
     assert measure.headlines
     for headline in measure.headlines:
-        assert re.match(r"[\d.,+-]+", made.figure(plain, headline)), headline
+        assert re.match(r"[\d.,+-]+", results.format_figure(values, headline)), headline
 
 
 def test_index_matches_the_committed_results(tmp_path: Path) -> None:
@@ -132,7 +140,7 @@ def test_index_matches_the_committed_results(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, tmp_path / name)
     for path in FOLDER.glob("*.json"):
         shutil.copy(path, tmp_path / "docs" / "results")
-    made.indexed(tmp_path)
+    results.update_index(tmp_path)
     for name in names:
         assert (tmp_path / name).read_text("utf-8") == (ROOT / name).read_text("utf-8"), f"{name}: run make results"
 
@@ -153,38 +161,38 @@ def test_failing_measure_does_not_stop_the_others(
     commands = {"found": [sys.executable, "-c", "raise SystemExit(3)"]}
     commands["timed"] = [sys.executable, "-c", write, str(project / "docs" / "results")]
     monkeypatch.setattr(Measure, "command", lambda self, *_: commands[self.name])
-    assert made.main([str(project)]) == 1
+    assert results.main([str(project)]) == 1
     assert "there is no" in capsys.readouterr().out
     (project / "questions.jsonl").touch()
-    assert made.main([str(project)]) == 1
+    assert results.main([str(project)]) == 1
     output = capsys.readouterr().out
     assert "found: failed with 3" in output
-    assert "timed: made" in output
+    assert "timed: done" in output
     assert "Failed: found." in output
     assert "| [hook](timed.md) | 1.0 ms |" in (project / "docs/results/index.md").read_text(encoding="utf-8")
 
 
 def test_only_selected_measures_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
-    monkeypatch.setattr(made, "made", lambda measure, _data: names.append(measure.name) or True)
-    made.main(["--only", "timed"])
-    made.main(["--skip", "timed"])
+    monkeypatch.setattr(results, "run_measure", lambda measure, _data: names.append(measure.name) or True)
+    results.main(["--only", "timed"])
+    results.main(["--skip", "timed"])
     assert names == ["timed", "found"]
 
 
 def test_measure_that_times_out_is_killed_with_its_children() -> None:
     script = "import subprocess, sys; print(1, flush=True); subprocess.run([sys.executable, '-c', 'input()'])"
-    assert made.run([sys.executable, "-c", script], 0.01) is None
+    assert results.run([sys.executable, "-c", script], 0.01) is None
 
 
 # ── Repository contents ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def tracked_files() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
+    listing = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    if listing.returncode:
         pytest.skip("not a git checkout")
-    return [path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file()]
+    return [path for name in listing.stdout.splitlines() if (path := ROOT / name).is_file()]
 
 
 def test_results_are_small() -> None:
@@ -228,5 +236,5 @@ def find_quotations(texts: dict[str, str], content: str) -> list[str]:
     fingerprints = {
         " ".join(words[start : start + FINGERPRINT_WORDS]) for start in range(len(words) - FINGERPRINT_WORDS + 1)
     }
-    joined = " ".join(words)
-    return [texts[fingerprint] for fingerprint in fingerprints & texts.keys() if texts[fingerprint] in joined]
+    normalized = " ".join(words)
+    return [texts[fingerprint] for fingerprint in fingerprints & texts.keys() if texts[fingerprint] in normalized]

@@ -18,7 +18,7 @@ SIZE = 400
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("bench")
-    yield upkeep.measured(SIZE, HashEmbedder(64), anchors=150, folder=folder)
+    yield upkeep.run_benchmark(SIZE, HashEmbedder(64), anchors=150, folder=folder)
     assert not list(folder.iterdir())  # a run removes its files
 
 
@@ -37,7 +37,7 @@ def test_searches_are_timed_when_idle_and_during_maintenance(results: dict[str, 
 def test_every_target_is_reported(results: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     upkeep.show(results)
     output = capsys.readouterr().out
-    assert output.count("bar: ") == len(upkeep.BARS)
+    assert output.count("bar: ") == len(upkeep.TARGETS)
     assert "mixtures" in output  # origin of the vectors
 
 
@@ -47,7 +47,7 @@ def test_missed_target_fails_only_a_strict_run(
     slow = {**results, "figures": {**results["figures"], "dry_run_s": 61.0, "peak_mb": 10.0, "p95_ratio": 1.0}}
     assert upkeep.missed(slow) == ["a dry run takes less than 60 s"]
     monkeypatch.setattr("cofio.providers.embedders.make", lambda *_, **__: HashEmbedder(64))
-    monkeypatch.setattr(upkeep, "measured", lambda *_, **__: slow)
+    monkeypatch.setattr(upkeep, "run_benchmark", lambda *_, **__: slow)
     path = tmp_path / "new" / "upkeep.json"
     assert upkeep.main(["--json", str(path)]) == 0
     assert upkeep.main(["--json", str(path), "--strict"]) == 1

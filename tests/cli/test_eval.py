@@ -58,9 +58,9 @@ def test_json_output_has_all_figures(cofio: InProcessCli, file: Path) -> None:
 def test_text_output_has_tables(cofio: InProcessCli, file: Path) -> None:
     text = cofio("eval", "retrieval", str(file)).stdout
     assert text.startswith("Retrieval\n")
-    for title in ("Found", "By category: default", "Evidence within tokens", "Given unasked"):
+    for title in ("Search modes", "By category: default", "Evidence within a token budget", "Injection by recall"):
         assert f"\n{title}\n" in text
-    assert "vectors alone" in text
+    assert "vectors only" in text
     assert "100.0 [100.0, 100.0]" in text
 
 

@@ -290,7 +290,7 @@ def test_split_is_selected_and_an_unknown_split_is_rejected(tmp_path: Path) -> N
 
 def test_report_has_text_and_page(tmp_path: Path) -> None:
     report = evaluate(tmp_path)
-    assert "all of it, test" in report.text()
+    assert "pipeline, test" in report.text()
     assert "## By tag" in report.page()
     assert "No model is configured" in report.text()
 

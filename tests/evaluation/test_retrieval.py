@@ -133,7 +133,7 @@ def test_skipped_questions_and_anomalies_are_counted(values: dict[str, Any], rep
     assert values["left_out"] == {"adversarial": 1, "abstention": 0, "without_evidence": 1, "without_words": 1}
     assert values["odd"] == {"unknown_evidence": 2, "shared_unit_ids": 0, "undated_units": 0}
     text = report.text()
-    assert "Not among them: 1 adversarial, 1 without evidence, 1 without words." in text
+    assert "Excluded: 1 adversarial, 1 without evidence, 1 without words." in text
     assert "Evidence that names an unknown unit: 2 times." in text
 
 
@@ -170,7 +170,7 @@ def test_figures_match_a_plain_search_loop(tmp_path: Path) -> None:
 
 
 def test_modes_are_reported_with_the_paired_difference(values: dict[str, Any]) -> None:
-    assert list(values["modes"]) == ["default", "vectors alone", "words alone"]
+    assert list(values["modes"]) == ["default", "vectors only", "keywords only"]
     assert values["mode"] == "default"
     assert {name: values["modes"]["default"][name] for name in MEASURES} == {name: values[name] for name in MEASURES}
     for mode in values["modes"].values():
@@ -181,11 +181,11 @@ def test_modes_are_reported_with_the_paired_difference(values: dict[str, Any]) -
 def test_keyword_mode_finds_words_and_vector_mode_finds_neighbours(tmp_path: Path) -> None:
     conversation = make_conversation("t", [DOG, FERRY], [make_question("q", "zebra ferry", ["u0"])])
     answers = retrieval.measure(write(tmp_path, conversation), embedder=HashEmbedder()).results[0].answers
-    assert answers["words alone"].scores["r@10"] == 0.0  # it contains none of the words
-    assert answers["words alone"].seconds is None
+    assert answers["keywords only"].scores["r@10"] == 0.0  # it contains none of the words
+    assert answers["keywords only"].seconds is None
     with remembered(read(tmp_path / "made.jsonl")[0], embedder=HashEmbedder()) as keeper:
         similarities = {hit.memory.metadata["unit"]: hit.similarity for hit in keeper.search("zebra ferry", k=2)}
-    assert answers["vectors alone"].scores["r@10"] == float(similarities["u0"] > 0)
+    assert answers["vectors only"].scores["r@10"] == float(similarities["u0"] > 0)
 
 
 def test_hits_are_ordered_by_a_single_score() -> None:
@@ -208,8 +208,8 @@ def test_measured_times_include_embedding_the_question(file: Path) -> None:
     embedder = CountingEmbedder()
     values = retrieval.evaluate(file, embedder=embedder).as_dict()
     assert values["p95_ms"] >= values["p50_ms"] > 0
-    assert values["modes"]["vectors alone"]["p50_ms"] > 0
-    assert values["modes"]["words alone"]["p50_ms"] is None
+    assert values["modes"]["vectors only"]["p50_ms"] > 0
+    assert values["modes"]["keywords only"]["p50_ms"] is None
     # measured in two modes, and once by the other conversation; everything else uses a cached vector
     assert embedder.questions["What is the dog called?"] == 3
     assert embedder.questions["What is the cat called?"] == 1
@@ -416,10 +416,10 @@ def test_report_has_tables(report: Report, file: Path, tmp_path: Path) -> None:
     written = {path.name for path in report.write(tmp_path / "out")}
     assert written == {"retrieval.json", "retrieval.md"}
     assert [table.title for table in report.tables] == [
-        "Found",
+        "Search modes",
         "By category: default",
-        "Evidence within tokens",
-        "Given unasked",
+        "Evidence within a token budget",
+        "Injection by recall",
     ]
     assert str(file.parent) not in report.page()  # no local paths in the report
 
@@ -433,7 +433,7 @@ def test_several_files_make_one_page_that_names_the_development_file(file: Path,
     assert values["per_question"] == values["files"]["sea-dev.jsonl"]["per_question"] == {"sea/air": 1.0}
     assert "sea-dev.jsonl is the development file" in page
     assert "Nothing was chosen on made.jsonl." in page
-    assert "## made.jsonl: Found" in page
+    assert "## made.jsonl: Search modes" in page
     assert "files" not in evals.evaluate([dev], embedder=HashEmbedder()).as_dict()
 
 

@@ -169,9 +169,9 @@ def _report(paths: Sequence[Path], by_author: dict[str, list[RelationOutcome]]) 
         "per_pair": {author: [row.verdict for row in rows] for author, rows in by_author.items()},
     }
     says = (
-        f"{len(outcomes):,} pairs of {len(by_author)} authors: a stored memory and what was said later. The decision"
-        " is that of the comparison model at its default thresholds, after the safety rules. A doubtful verdict"
-        " counts as add, since both memories are kept.",
+        f"{len(outcomes):,} pairs by {len(by_author)} authors: a stored memory and a later statement. The decision is"
+        " that of the comparison model at its default thresholds, after the safety rules. A doubtful verdict counts"
+        " as add, since both memories are kept.",
     )
     tables = [
         authors.author_table(values, _COLUMNS, _NOTE),
@@ -180,25 +180,28 @@ def _report(paths: Sequence[Path], by_author: dict[str, list[RelationOutcome]]) 
     ]
     if values["by_case"]:
         tables.append(Table.of("By case", "case", _CASE_COLUMNS, values["by_case"]))
-    return Report("pairs", "Statements beside a memory", authors.write_command("pairs", paths), says, values, tables)
+    return Report(
+        "pairs", "Relation of a statement to a memory", authors.write_command("pairs", paths), says, values, tables
+    )
 
 
 _COLUMNS = {
     "pairs": Column("pairs"),
     "macro_f1": Column("macro-F1", "%"),
-    "changes_found": Column("changes found", "%"),
+    "changes_found": Column("recall of changes", "%"),
     "false_overwrites": Column("false overwrites", "%"),
-    "unrelated_overwrites": Column("of unrelated", "%"),
+    "unrelated_overwrites": Column("overwrites of unrelated", "%"),
     "doubtful": Column("doubtful", "%"),
-    **{f"at/{rate:.0%}/found": Column(f"found at {rate:.0%}", "%") for rate in RATES},
+    **{f"at/{rate:.0%}/found": Column(f"recall at {rate:.0%} FPR", "%") for rate in RATES},
 }
 _LABEL_COLUMNS = {
     "pairs": Column("pairs"), "precision": Column("precision", "%"), "recall": Column("recall", "%"),
     "f1": Column("F1", "%"),
 }  # fmt: skip
-_CASE_COLUMNS = {"pairs": Column("pairs"), "right": Column("label right", "%")}
+_CASE_COLUMNS = {"pairs": Column("pairs"), "right": Column("accuracy", "%")}
 _NOTE = (
     "Changes are rows labelled update or delete. A false overwrite is a row labelled add whose memory would be"
-    " archived; of unrelated: the same, for the statement and a memory that shares no content word with it. The last"
-    " columns use the raw probability of a change, at the threshold that this share of the add rows exceeds."
+    " archived; overwrites of unrelated: the same for the statement and a memory without a content word in common."
+    " “Recall at 1% FPR” is the share of changes above the threshold of the raw probability that 1% of the add rows"
+    " exceed."
 )

@@ -58,12 +58,13 @@ def evaluate(
     outcomes = authors.measure(prompts, run, progress)
     values = authors.compute_values(outcomes, lambda rows: _compute_figures(rows, threshold))
     says = (
-        f"{values['prompts']:,} prompts of {len(prompts)} authors, each with the memories of its project and those that"
-        f" help with it. A memory is injected from a probability of {threshold:.2f} on.",
+        f"{values['prompts']:,} prompts by {len(prompts)} authors, each with the memories of its project; the needed"
+        f" ones are labelled. A memory is injected if its probability is at least {threshold:.2f}. An idle prompt"
+        " needs no memory.",
     )
     return Report(
         "relevance",
-        "Memories that help with a prompt",
+        "Relevance of memories to a prompt",
         authors.write_command("relevance", paths),
         says,
         {**values, "threshold": threshold},
@@ -97,13 +98,13 @@ def _compute_figures(outcomes: Sequence[RelevanceOutcome], threshold: float) -> 
 
 _COLUMNS = {
     "prompts": Column("prompts"),
-    "needed": Column("needed"),
-    "needed_injected": Column("injected", "%"),
+    "needed": Column("needed memories"),
+    "needed_injected": Column("recall of needed", "%"),
     "idle_prompts": Column("idle prompts"),
-    "idle_injected": Column("idle with something", "%"),
-    **{f"at/{rate:.0%}/found": Column(f"injected at {rate:.0%}", "%") for rate in RATES},
+    "idle_injected": Column("idle with an injection", "%"),
+    **{f"at/{rate:.0%}/found": Column(f"recall at {rate:.0%} FPR", "%") for rate in RATES},
 }
 _NOTE = (
-    "Injected is the share of the needed memories. The last columns use the threshold at which this share of the idle"
-    " prompts has an injection."
+    "“Recall of needed” is the share of needed memories that are injected. “Recall at 5% FPR” uses the threshold at"
+    " which 5% of the idle prompts have an injection."
 )

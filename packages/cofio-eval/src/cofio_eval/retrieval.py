@@ -40,7 +40,7 @@ from cofio_eval.runner import (
 ANSWERABLE, UNANSWERABLE, FOREIGN = "answerable", "unanswerable", "foreign"
 _GROUPS = {
     ANSWERABLE: "questions with an answer",
-    UNANSWERABLE: "questions whose answer is that there is none",
+    UNANSWERABLE: "questions without an answer",
     FOREIGN: "questions of another conversation",
 }
 
@@ -328,9 +328,9 @@ def _compute_abstention(recalls_by_group: Mapping[str, Sequence[RecallMeasuremen
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 METHOD = (
-    "R@k is the share of a question's evidence among the first k hits; nDCG@10 gives more weight to higher ranks. A"
-    " time is that of one search for ten hits, including the embedding of the question. Brackets hold 95 % intervals by"
-    " bootstrap over the questions, paired where two search modes are compared."
+    "R@k is the share of a question's evidence among the first k hits; nDCG@10 gives more weight to higher ranks."
+    " Latency is that of one search for ten hits, including the embedding of the question. Brackets hold 95 %"
+    " bootstrap intervals over the questions, paired where two search modes are compared."
 )
 
 
@@ -342,7 +342,7 @@ def describe(measurement: RetrievalMeasurement) -> list[str]:
     paragraphs = [
         f"{measurement.file}: {about['conversations']:,} conversations of {about['units']:,} units, each in a store of"
         f" its own; {len(measurement.results):,} questions with an answer{sample}."
-        + (f" Not among them: {', '.join(left_out)}." if left_out else "")
+        + (f" Excluded: {', '.join(left_out)}." if left_out else "")
     ]
     notes = {
         "unknown_evidence": "Evidence that names an unknown unit: {:,} times. It counts as not found.",
@@ -365,14 +365,14 @@ def list_tables(values: Mapping[str, Any], prefix: str = "") -> list[Table]:
     ]
     abstention = {_GROUPS[group]: figures for group, figures in values["abstention"].items() if figures["questions"]}
     return [
-        Table.of(f"{prefix}Found", "search", _MODE_COLUMNS, compared, _MODE_NOTE),
+        Table.of(f"{prefix}Search modes", "search", _MODE_COLUMNS, compared, _MODE_NOTE),
         Table(
             f"{prefix}By category: {DEFAULT.name}",
             [Column("category"), Column("questions"), *_SHARES.values()],
             categories,
         ),
-        Table.of(f"{prefix}Evidence within tokens", "search", _BUDGET_COLUMNS, modes, _BUDGET_NOTE),
-        Table.of(f"{prefix}Given unasked", "recall at", _ABSTENTION_COLUMNS, abstention, _ABSTENTION_NOTE),
+        Table.of(f"{prefix}Evidence within a token budget", "search", _BUDGET_COLUMNS, modes, _BUDGET_NOTE),
+        Table.of(f"{prefix}Injection by recall", "prompts", _ABSTENTION_COLUMNS, abstention, _ABSTENTION_NOTE),
     ]
 
 
@@ -381,24 +381,26 @@ _SHARES = {
 }
 _MODE_COLUMNS = {
     **_SHARES,
-    "to_default/r@10": Column("R@10 to the default", "±%"),
+    "to_default/r@10": Column("R@10 relative to default", "±%"),
     "p50_ms": Column("p50", "ms"),
     "p95_ms": Column("p95", "ms"),
 }
-_MODE_NOTE = "“Vectors alone” orders by the cosine, “words alone” by BM25, which is not a search mode and has no time."
+_MODE_NOTE = (
+    "“Vectors only” ranks by cosine, “keywords only” by BM25; the latter is not a search mode, so it has no latency."
+)
 _BUDGET_COLUMNS = {f"evidence_within/{budget}": Column(f"{budget:,} tokens", "%") for budget in BUDGETS}
 _BUDGET_NOTE = (
-    "The share of the evidence injected within this number of tokens: lines in the format of recall, long ones"
-    f" shortened, best first. The frame around them takes {FRAME} more."
+    "Share of the evidence injected within this number of tokens: lines in the format of recall, long ones"
+    f" shortened, best first. The frame around the lines takes {FRAME} more tokens."
 )
 _ABSTENTION_COLUMNS = {
-    "questions": Column("prompts"),
-    "given_anything": Column("given anything", "%"),
-    "tokens": Column("tokens"),
-    "evidence_given": Column("evidence given", "%"),
+    "questions": Column("number"),
+    "given_anything": Column("with an injection", "%"),
+    "tokens": Column("tokens injected"),
+    "evidence_given": Column("evidence injected", "%"),
     "auroc": Column("AUROC", digits=3),
 }
 _ABSTENTION_NOTE = (
-    "Injections by `recall`; for a prompt without an answer, none would be best. AUROC: how often the best score of a"
-    " question with an answer is above that of one without."
+    "Context injected by `recall`. For prompts without an answer every injection is a false positive. AUROC:"
+    " probability that the best score of a question with an answer is above that of one without."
 )

@@ -37,9 +37,9 @@ class Mode:
 
 DEFAULT = Mode("default")
 NO_RERANK = Mode("without re-ranking", {"rerank": False})
-VECTORS = Mode("vectors alone", {"hybrid": False}, by=lambda hit: hit.similarity)
+VECTORS = Mode("vectors only", {"hybrid": False}, by=lambda hit: hit.similarity)
 # Every search uses vectors, so this takes all hits of a hybrid search and orders them by the word score.
-WORDS = Mode("words alone", by=lambda hit: hit.keyword, timed=False, deep=MAX_HITS)
+WORDS = Mode("keywords only", by=lambda hit: hit.keyword, timed=False, deep=MAX_HITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
     {"role", "before", "said", "facts", "case"} ─ kept_spans ─▶ kept spans ─ compared with the quotes ─▶ Report
 
-A fact is found if a kept span covers half of its quote. A kept span is right if it covers half of a quote, or a quote
+A fact is found if a kept span covers half of its quote. A kept span is correct if it covers half of a quote, or a quote
 covers half of it. A fact without a quote, which is a text alone, is found if the kept spans state it (see
 `statements.states_fact`).
 """
@@ -183,9 +183,9 @@ def _report(paths: Sequence[Path], by_author: dict[str, list[SpanOutcome]]) -> R
         },
     }
     says = (
-        f"{len(outcomes):,} turns of {len(by_author)} authors with {values['facts']:,} facts, read without a language"
-        " model. A fact is found where a kept span covers half of its quote; a kept span is right where it covers half"
-        " of a quote or lies in one by half. Noise is a turn without a fact.",
+        f"{len(outcomes):,} turns by {len(by_author)} authors with {values['facts']:,} facts, read without a language"
+        " model. A fact is found if a kept span covers half of its quote. A kept span is correct if it covers half"
+        " of a quote, or a quote covers half of it. Noise is a turn without a fact.",
     )
     tables = [authors.author_table(values, _COLUMNS)]
     if cases:
@@ -196,16 +196,16 @@ def _report(paths: Sequence[Path], by_author: dict[str, list[SpanOutcome]]) -> R
 _COLUMNS = {
     "turns": Column("turns"),
     "facts": Column("facts"),
-    "facts_found": Column("facts found", "%"),
-    "spans_right": Column("spans right", "%"),
-    "noise_kept": Column("noise turns kept", "%"),
-    "kind_accuracy": Column("kind right", "%"),
-    "about_accuracy": Column("person or project right", "%"),
+    "facts_found": Column("fact recall", "%"),
+    "spans_right": Column("span precision", "%"),
+    "noise_kept": Column("noise turns with a kept span", "%"),
+    "kind_accuracy": Column("kind accuracy", "%"),
+    "about_accuracy": Column("person or project accuracy", "%"),
 }
 _CASE_COLUMNS = {
     "turns": Column("turns"),
     "facts": Column("facts"),
-    "facts_found/value": Column("facts found", "%"),
-    "spans_right/value": Column("spans right", "%"),
-    "noise_kept/value": Column("noise turns kept", "%"),
+    "facts_found/value": Column("fact recall", "%"),
+    "spans_right/value": Column("span precision", "%"),
+    "noise_kept/value": Column("noise turns with a kept span", "%"),
 }

@@ -367,16 +367,16 @@ def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[StreamOutc
         "failures": summed.failures,
     }
     says = (
-        f"{len(streams)} streams with {exchanges} exchanges, learned in order without a language model, then asked"
-        " about. A memory holds a fact when it has a keyword of every group of the fact.",
-        f"A captured exchange took {cost['capture']:.0f} ms of processor time, embedding its first message alone"
+        f"{len(streams)} streams with {exchanges} exchanges, captured in order without a language model, then"
+        " queried. A memory states a fact if it has a keyword of every keyword group of the fact.",
+        f"A captured exchange takes {cost['capture']:.0f} ms of CPU time; embedding its first message alone takes"
         f" {cost['embedding']:.0f} ms.",
     )
-    columns = {"right": Column("counted"), "cases": Column("of"), "share": Column("share", "%")}
+    columns = {"right": Column("successes"), "cases": Column("cases"), "share": Column("share", "%")}
     tables = [
         Table.of("All streams", "figure", columns, figures),
-        Table.of("Each stream", "stream", {name: Column(name, "%") for name, _, _ in _OF_EACH}, by_stream),
+        Table.of("By stream", "stream", {name: Column(name, "%") for name, _, _ in _OF_EACH}, by_stream),
     ]
     ends = ["Failures:\n" + "\n".join(f"- {failure}" for failure in summed.failures)] if failures else []
     command = f"cofio eval streams {path.name}"
-    return Report("streams", "Conversations from end to end", command, says, values, tables, ends=ends)
+    return Report("streams", "Whole conversations", command, says, values, tables, ends=ends)

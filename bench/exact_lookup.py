@@ -1,6 +1,6 @@
 """Cost of the exact lane in recall at a prompt, as a ratio to the same recall without it, in the same run.
 
-    python -m bench.lane [--memories 10000] [--rows 1000] [--rounds 60]
+    python -m bench.exact_lookup [--memories 10000] [--rows 1000] [--rounds 60]
 
 Times are CPU times of the thread. Both variants alternate, prompt by prompt, so that other load affects both. With the
 local model every question is embedded by it, as in hooks; the memories' vectors are hashes in either case, which does
@@ -32,11 +32,11 @@ from cofio.testing import FixedClock, HashEmbedder
 
 WORDS = ("deploy", "queue", "volume", "price", "region", "cache", "earnings", "index", "latency", "budget", "branch",
          "release", "cluster", "invoice", "token", "schema", "worker", "backup", "friday", "review")  # fmt: skip
-NONE_NAMED = "why does the release queue wait for the backup on a friday, and who reviews the schema?"
-ONE_NAMED = "TICK{} volume is 6.2M after earnings, what do we know about the price and the index?"
+NO_NAME = "why does the release queue wait for the backup on a friday, and who reviews the schema?"
+ONE_NAME = "TICK{} volume is 6.2M after earnings, what do we know about the price and the index?"
 
 
-class Asked:
+class QueryTimingEmbedder:
     """Embedder with hash vectors that also runs the model on queries, for its latency."""
 
     def __init__(self, model: Embedder) -> None:
@@ -50,13 +50,13 @@ class Asked:
 
 
 @contextmanager
-def keeping(memories: int, rows: int, embedder: Embedder, folder: Path) -> Iterator[Keeper]:
+def open_keeper(memories: int, rows: int, embedder: Embedder, folder: Path) -> Iterator[Keeper]:
     """Yield a keeper with this many memories and rows."""
     clock, chance = FixedClock(), random.Random(7)
     with Keeper(SqliteStore(folder / f"{rows}.db", clock), embedder, clock) as keeper:
-        said = [f"{' '.join(chance.choices(WORDS, k=9))} {number}" for number in range(memories)]
+        texts = [f"{' '.join(chance.choices(WORDS, k=9))} {number}" for number in range(memories)]
         for start in range(0, memories, 1_000):
-            keeper.apply([Add(Fact(text=each)) for each in said[start : start + 1_000]], by="bench", why="bench")
+            keeper.apply([Add(Fact(text=text)) for text in texts[start : start + 1_000]], by="bench", why="bench")
         if rows:
             keeper.apply([], by="bench", why="bench", knowledge=[PutRow(claim) for claim in claims(rows)])
         yield keeper
@@ -64,44 +64,44 @@ def keeping(memories: int, rows: int, embedder: Embedder, folder: Path) -> Itera
 
 def ratio(keeper: Keeper, prompt: str, rounds: int) -> float:
     """Return the median time of recall, as a ratio to that without the lane."""
-    ours, without = [], []
+    with_lookup, without_lookup = [], []
     for number in range(rounds):
-        asked = f"{prompt.format(8 + number % 14)} ({number})"
-        ours.append(_spent(keeper, asked))
+        question = f"{prompt.format(8 + number % 14)} ({number})"
+        with_lookup.append(_cpu_seconds(keeper, question))
         with mock.patch.object(mentions, "find_mentions", return_value=[]):
-            without.append(_spent(keeper, asked))
-    return statistics.median(ours) / statistics.median(without)
+            without_lookup.append(_cpu_seconds(keeper, question))
+    return statistics.median(with_lookup) / statistics.median(without_lookup)
 
 
-def _spent(keeper: Keeper, prompt: str) -> float:
-    began = time.thread_time()
+def _cpu_seconds(keeper: Keeper, prompt: str) -> float:
+    started = time.thread_time()
     keeper.recall(prompt)
-    return time.thread_time() - began
+    return time.thread_time() - started
 
 
-def measured(memories: int, rows: int, rounds: int, embedder: Embedder, folder: Path) -> list[tuple[str, float]]:
+def run_benchmark(memories: int, rows: int, rounds: int, embedder: Embedder, folder: Path) -> list[tuple[str, float]]:
     """Return each case with its ratio."""
-    with keeping(memories, 0, embedder, folder) as none, keeping(memories, rows, embedder, folder) as some:
+    with open_keeper(memories, 0, embedder, folder) as empty, open_keeper(memories, rows, embedder, folder) as filled:
         return [
-            ("no rows", ratio(none, NONE_NAMED, rounds)),
-            (f"{rows:,} rows, none named", ratio(some, NONE_NAMED, rounds)),
-            (f"{rows:,} rows, one named, a value read", ratio(some, ONE_NAMED, rounds)),
+            ("no rows", ratio(empty, NO_NAME, rounds)),
+            (f"{rows:,} rows, none named", ratio(filled, NO_NAME, rounds)),
+            (f"{rows:,} rows, one named, a value read", ratio(filled, ONE_NAME, rounds)),
         ]
 
 
 def main() -> None:
     """Print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in (("--memories", 10_000), ("--rows", 1_000), ("--rounds", 60)):
-        parser.add_argument(name, type=int, default=usual)
-    given = parser.parse_args()
+    for name, default in (("--memories", 10_000), ("--rows", 1_000), ("--rounds", 60)):
+        parser.add_argument(name, type=int, default=default)
+    options = parser.parse_args()
     model = LocalEmbedder(Path.home(), recent=0)  # without a cache: the same question comes twice
-    embedders: dict[str, Embedder] = {"with the local model": Asked(model), "without": HashEmbedder()}
+    embedders: dict[str, Embedder] = {"with the local model": QueryTimingEmbedder(model), "without": HashEmbedder()}
     for label, embedder in embedders.items():
         with tempfile.TemporaryDirectory(prefix="cofio-bench-") as folder:
             print(label)
-            for case, found in measured(given.memories, given.rows, given.rounds, embedder, Path(folder)):
-                print(f"  {case:<40}{found:6.2f}")
+            for case, cost in run_benchmark(options.memories, options.rows, options.rounds, embedder, Path(folder)):
+                print(f"  {case:<40}{cost:6.2f}")
 
 
 if __name__ == "__main__":

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 BATCH = 1_000  # memories per changeset
 _CHUNK = 20_000  # vectors sent at a time
-_BEGINNING = b"PGCOPY\n\xff\r\n\x00" + bytes(8)  # of COPY's binary format: no flags, no header extension
-_END = b"\xff\xff"
+_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)  # of COPY's binary format: no flags, no header extension
+_TRAILER = b"\xff\xff"
 
-_STAGED = """
+_STAGING_TABLE = """
 CREATE TEMPORARY TABLE staged (
     n bigint PRIMARY KEY, text text, source text, fingerprint bigint, said text, length integer
 ) ON COMMIT DROP
 """
-_OWN = {  # columns that depend on the text; the others are copied from the template row
+_TEXT_COLUMNS = {  # columns that depend on the text; the others are copied from the template row
     "id": "m.id + n",
     "text": "staged.text",
     "source": "staged.source",
@@ -63,90 +63,92 @@ FROM staged, changes c WHERE c.memory_id = %(memory)s ORDER BY n
 """
 
 
-def pour(url: str, material: Material, start: int, end: int) -> None:
+def load(url: str, material: Material, start: int, end: int) -> None:
     """Append these facts, with consecutive ids, to those that the store itself has written."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
         with connection.transaction():
-            first = _value(connection, "SELECT min(id) FROM memories")
-            _rows(connection, material.said(start, end), start, first)
-            _vectors(connection, material.vectors(start, end), first + start)
+            first_id = _value(connection, "SELECT min(id) FROM memories")
+            _copy_memories(connection, material.facts(start, end), start, first_id)
+            _copy_vectors(connection, material.vectors(start, end), first_id + start)
         connection.execute("VACUUM ANALYZE")
 
 
-def give_room(url: str, room: str = "4GB") -> None:
+def set_index_memory(url: str, size: str = "4GB") -> None:
     """Set the memory for building indexes on new connections: a graph that does not fit takes far longer."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE \"{connection.info.dbname}\" SET maintenance_work_mem = '{room}'")
+        connection.execute(f"ALTER DATABASE \"{connection.info.dbname}\" SET maintenance_work_mem = '{size}'")
 
 
-def _rows(connection: psycopg.Connection[Any], said: Sequence[tuple[str, str]], start: int, first: int) -> None:
-    connection.execute(_STAGED)
+def _copy_memories(
+    connection: psycopg.Connection[Any], facts: Sequence[tuple[str, str]], start: int, first_id: int
+) -> None:
+    connection.execute(_STAGING_TABLE)
     with connection.cursor().copy("COPY staged FROM STDIN") as copy:
-        for row in _staged(said, start):
+        for row in _staging_rows(facts, start):
             copy.write_row(row)
-    with _indexed_after(connection):
-        connection.execute(_memories(connection), {"memory": first})
+    with _without_indexes(connection):
+        connection.execute(_insert_query(connection), {"memory": first_id})
     newest = _value(connection, "SELECT max(id) FROM changesets")
-    about = {"memory": first, "changeset": newest, "start": start, "batch": BATCH}
-    connection.execute(_CHANGESETS, {**about, "batches": -(-len(said) // BATCH)})
+    about = {"memory": first_id, "changeset": newest, "start": start, "batch": BATCH}
+    connection.execute(_CHANGESETS, {**about, "batches": -(-len(facts) // BATCH)})
     connection.execute(_CHANGES, about)
     for table in ("memories", "changesets"):
         connection.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))")
 
 
-def _staged(said: Sequence[tuple[str, str]], start: int) -> Iterator[tuple[Any, ...]]:
+def _staging_rows(facts: Sequence[tuple[str, str]], start: int) -> Iterator[tuple[Any, ...]]:
     from cofio.models.memory import Memory
     from cofio.stores.postgres.ranking import searchable
     from cofio.text.tokens import fingerprint
 
-    for n, (source, text) in enumerate(said, start=start):
+    for n, (source, text) in enumerate(facts, start=start):
         words = searchable(Memory(id=0, text=text, source=source, created_at="", updated_at=""))
         yield n, text, source, fingerprint(text), words["said"], words["length"]
 
 
-def _memories(connection: psycopg.Connection[Any]) -> str:
+def _insert_query(connection: psycopg.Connection[Any]) -> str:
     names = [name for (name,) in connection.execute(_COLUMNS)]
     columns = ", ".join(f'"{name}"' for name in names)
-    values = ", ".join(_OWN.get(name, f'm."{name}"') for name in names)
+    values = ", ".join(_TEXT_COLUMNS.get(name, f'm."{name}"') for name in names)
     return (
         f"INSERT INTO memories ({columns}) SELECT {values} FROM staged, memories m WHERE m.id = %(memory)s ORDER BY n"
     )
 
 
 @contextmanager
-def _indexed_after(connection: psycopg.Connection[Any]) -> Iterator[None]:
+def _without_indexes(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Drop the indexes of memories meanwhile, and rebuild all of them at the end."""
-    known = connection.execute(_INDEXES).fetchall()
-    for name, _ in known:
+    indexes = connection.execute(_INDEXES).fetchall()
+    for name, _ in indexes:
         connection.execute(f'DROP INDEX "{name}"')
     yield
-    for _, definition in known:
+    for _, definition in indexes:
         connection.execute(definition)
 
 
-def _vectors(connection: psycopg.Connection[Any], vectors: Matrix, first: int) -> None:
+def _copy_vectors(connection: psycopg.Connection[Any], vectors: Matrix, first_id: int) -> None:
     tenant = str(_value(connection, "SELECT min(tenant) FROM memories")).encode()
     with connection.cursor().copy("COPY vectors (tenant, memory_id, vector) FROM STDIN (FORMAT binary)") as copy:
-        copy.write(_BEGINNING)
+        copy.write(_HEADER)
         for start in range(0, len(vectors), _CHUNK):
-            copy.write(_as_copied(tenant, first + start, np.asarray(vectors[start : start + _CHUNK])))
-        copy.write(_END)
+            copy.write(_copy_rows(tenant, first_id + start, np.asarray(vectors[start : start + _CHUNK])))
+        copy.write(_TRAILER)
 
 
-def _as_copied(tenant: bytes, first: int, vectors: Matrix) -> bytes:
+def _copy_rows(tenant: bytes, first_id: int, vectors: Matrix) -> bytes:
     """Return rows of three columns in COPY's format: their number, then each with its length prefix; big-endian."""
     count, dimension = vectors.shape
-    shape = [
+    fields = [
         ("columns", ">i2"), ("tenant_size", ">i4"), ("tenant", f"S{len(tenant)}"), ("id_size", ">i4"), ("id", ">i8"),
         ("vector_size", ">i4"), ("dimension", ">i2"), ("unused", ">i2"), ("vector", ">f4", (dimension,)),
     ]  # fmt: skip
-    rows = np.zeros(count, np.dtype(shape))
+    rows = np.zeros(count, np.dtype(fields))
     rows["columns"], rows["tenant_size"], rows["tenant"] = 3, len(tenant), tenant
-    rows["id_size"], rows["id"] = 8, np.arange(first, first + count)
+    rows["id_size"], rows["id"] = 8, np.arange(first_id, first_id + count)
     rows["vector_size"], rows["dimension"], rows["vector"] = 4 + 4 * dimension, dimension, vectors
     return rows.tobytes()
 
