@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from cofio_eval.report import Cell, Column, Report, Table
-
 from bench.peers.systems import SYSTEMS, Measure, System
 from bench.peers.updates import SCENARIOS
 from cofio_eval.metrics import Figure, difference, interval
+from cofio_eval.report import Cell, Column, Report, Table
 from evals import plots
 
 #: Figures by the name of the system, or {"reason"}.
