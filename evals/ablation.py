@@ -37,7 +37,7 @@ from cofio_eval.datasets import Conversation, remembered
 from cofio_eval.metrics import share
 from cofio_eval.report import Cell, Column, Report, Table
 from cofio_eval.statements import states_fact
-from evals.edits import edited
+from evals.edits import make_edits
 
 #: Parts: (module, name, replacement). The judgement model is disabled by a setting instead.
 PARTS: dict[str, tuple[Any, str, Any]] = {
@@ -48,7 +48,7 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
         lambda turn, _sentence, span, _following: turn.text[span.start : span.end],
     ),
     "without splitting": (by_judgement, "_split", lambda span, *_: [span]),
-    "without joining what goes on": (by_judgement, "_continued", lambda *_: None),
+    "without joining continued sentences": (by_judgement, "_continued", lambda *_: None),
     "without the screens": (LocalJudge, "_limits", lambda *_: ()),
     "without the message": (by_judgement, "_context", lambda *_: ""),
     "without the guard: shared words": (compare, "_UNSHARED", 0.0),
@@ -65,7 +65,7 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
     "without the guard: code and signs": (compare, "missing_literal", lambda *_: ""),
     "without the guard: environment": (compare, "_other_environment", lambda *_: ""),
 }
-RULES = "patterns and words alone"
+RULES = "patterns and words only"
 _STREAMS = (
     ("facts stored", "facts stored", "facts"),
     ("noise stored", "noise stored", "noise"),
@@ -82,11 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=Path(__file__).parent / "data", metavar="FOLDER")
     parser.add_argument("--streams", default="dev", help="folder of streams under FOLDER/streams")
     parser.add_argument("--authors", nargs="+", default=["t", "u"], help="authors of turns and pairs")
-    given = parser.parse_args(arguments)
-    turns, pairs = ([given.data / kind / f"{author}.jsonl" for author in given.authors] for kind in ("turns", "pairs"))
+    options = parser.parse_args(arguments)
+    turns, pairs = (
+        [options.data / folder / f"{author}.jsonl" for author in options.authors] for folder in ("turns", "pairs")
+    )
     try:
-        every_pair = sorted((given.data / "pairs").glob("*.jsonl"))
-        print(report(given.data / "streams" / given.streams, turns, pairs, every_pair).text())
+        edited_pairs = sorted((options.data / "pairs").glob("*.jsonl"))
+        print(report(options.data / "streams" / options.streams, turns, pairs, edited_pairs).text())
     except CofioError as error:
         print(error, file=sys.stderr)
         return 2
@@ -109,33 +111,44 @@ def report(
     conversations = streams.read(stream_folder)
     rows: list[list[Cell]] = []
     edit_rows: list[list[Cell]] = []
-    edits = edited(pair.memory for of_author in relations.read_pairs(edited_files).values() for pair in of_author)
-    usual: tuple[Sequence[str], Sequence[str]] | None = None
+    edits = make_edits(
+        pair.memory for pairs_of_author in relations.read_pairs(edited_files).values() for pair in pairs_of_author
+    )
+    reference: tuple[Sequence[str], Sequence[str]] | None = None
     for name in ("everything", *PARTS, RULES):
-        own = replace(settings, judge=name != RULES)
+        part_settings = replace(settings, judge=name != RULES)
         with _without(name):
-            summed = streams.total(streams.run(conversation, own, embedder) for conversation in conversations)
-            texts, verdicts = _read(turns, own, embedder), _decide(pairs, own, embedder)
-            if own.judge:
-                edit_rows.append([name, *_of_edits(edits)])
-        usual = usual or (texts, [verdict.verdict for verdict in verdicts])
+            summed = streams.total(streams.run(conversation, part_settings, embedder) for conversation in conversations)
+            texts, verdicts = _extract_texts(turns, part_settings, embedder), _decide(pairs, part_settings, embedder)
+            if part_settings.judge:
+                edit_rows.append([name, *_compute_edit_shares(edits)])
+        reference = reference or (texts, [verdict.verdict for verdict in verdicts])
         changed = [
-            sum(one != other for one, other in zip(texts, usual[0], strict=True)),
-            sum(each.verdict != other for each, other in zip(verdicts, usual[1], strict=True)),
+            sum(value != reference_value for value, reference_value in zip(texts, reference[0], strict=True)),
+            sum(
+                outcome.verdict != reference_value
+                for outcome, reference_value in zip(verdicts, reference[1], strict=True)
+            ),
         ]
         figures = [summed.share(success, case) for _, success, case in _STREAMS]
-        rows.append([name, *figures, *_of_turns(turns, texts), *_of_pairs(verdicts), *changed])
-    names = [*(name for name, _, _ in _STREAMS), "facts told", "noise turns", "changes found", "false overwrites"]
-    columns = [Column("parts"), *(Column(each, "%") for each in [*names, "macro-F1"])]
-    counted = ", ".join(f"{len(some)} of {kind}" for kind, some in edits.items())
-    says = (
+        rows.append([name, *figures, *_compute_turn_shares(turns, texts), *_compute_pair_figures(verdicts), *changed])
+    column_names = [
+        *(name for name, _, _ in _STREAMS),
+        "facts found",
+        "noise turns",
+        "changes found",
+        "false overwrites",
+    ]
+    columns = [Column("parts"), *(Column(name, "%") for name in [*column_names, "macro-F1"])]
+    edit_counts = ", ".join(f"{len(cases)} of {kind}" for kind, cases in edits.items())
+    intro = (
         f"{len(conversations)} streams, {len(turns)} turns and {len(pairs)} pairs, without a language model.",
-        f"Edits: {counted}.",
+        f"Edits: {edit_counts}.",
     )
     table = Table("Without each part", [*columns, Column("turns changed"), Column("pairs changed")], rows)
     headings = [Column("parts"), *(Column(f"{kind}: known", "%") for kind in edits), Column("row: replaced", "%")]
-    mistaken = Table("Small edits that are mistaken", headings, edit_rows)
-    return Report("ablation", "Ablation", "python -m evals.ablation", says, {}, [table, mistaken])
+    edit_table = Table("Small edits with a wrong verdict", headings, edit_rows)
+    return Report("ablation", "Ablation", "python -m evals.ablation", intro, {}, [table, edit_table])
 
 
 @contextmanager
@@ -148,25 +161,25 @@ def _without(name: str) -> Iterator[None]:
         yield
 
 
-def _read(turns: Sequence[spans.QuotedTurn], settings: Settings, embedder: Embedder) -> list[str]:
+def _extract_texts(turns: Sequence[spans.QuotedTurn], settings: Settings, embedder: Embedder) -> list[str]:
     """Return the facts found in each turn, learned separately; "" for none."""
     with remembered(Conversation("", (), ()), settings, embedder=embedder) as keeper:
-        learned = [keeper.learn([{"role": turn.role, "content": turn.text}], dry_run=True) for turn in turns]
+        results = [keeper.learn([{"role": turn.role, "content": turn.text}], dry_run=True) for turn in turns]
     return [
-        "\n".join(each.text for sentence in one.sentences for each in sentence.found if not each.tentative)
-        for one in learned
+        "\n".join(fact.text for sentence in result.sentences for fact in sentence.found if not fact.tentative)
+        for result in results
     ]
 
 
-def _of_turns(turns: Sequence[spans.QuotedTurn], texts: Sequence[str]) -> list[float]:
+def _compute_turn_shares(turns: Sequence[spans.QuotedTurn], texts: Sequence[str]) -> list[float]:
     """Return the share of the facts found, and of the turns without a fact of which one is kept."""
-    told = [
+    is_stated = [
         states_fact(text, fact.text) or states_fact(text, fact.quote or fact.text)
         for turn, text in zip(turns, texts, strict=True)
         for fact in turn.facts
     ]
-    kept = [bool(text) for turn, text in zip(turns, texts, strict=True) if not turn.facts]
-    return [share(sum(told), len(told)), share(sum(kept), len(kept))]
+    is_kept = [bool(text) for turn, text in zip(turns, texts, strict=True) if not turn.facts]
+    return [share(sum(is_stated), len(is_stated)), share(sum(is_kept), len(is_kept))]
 
 
 def _decide(
@@ -174,22 +187,26 @@ def _decide(
 ) -> list[relations.RelationOutcome]:
     if settings.judge:
         return relations.decide(pairs, compare.JudgedComparer(LocalJudge()), [0.0] * len(pairs))
-    said = embedder.embed([pair.statement for pair in pairs], "document")
-    known = embedder.embed([pair.memory for pair in pairs], "document")
-    return relations.decide(pairs, compare.WordComparer(settings.dedup_threshold), (said * known).sum(axis=1).tolist())
+    statement_vectors = embedder.embed([pair.statement for pair in pairs], "document")
+    memory_vectors = embedder.embed([pair.memory for pair in pairs], "document")
+    return relations.decide(
+        pairs, compare.WordComparer(settings.dedup_threshold), (statement_vectors * memory_vectors).sum(axis=1).tolist()
+    )
 
 
-def _of_edits(edits: Mapping[str, Sequence[tuple[str, str]]]) -> list[Cell]:
+def _compute_edit_shares(edits: Mapping[str, Sequence[tuple[str, str]]]) -> list[Cell]:
     """Return the share of the edits of each kind taken for known, and of rows that replace the memory."""
     comparer = compare.JudgedComparer(LocalJudge())
     verdicts = {
-        kind: [comparer.compare(statement, memory, 0.0) for memory, statement in some] for kind, some in edits.items()
+        kind: [comparer.compare(statement, memory, 0.0) for memory, statement in cases] for kind, cases in edits.items()
     }
-    known: list[Cell] = [share(sum(each.kind == "same" for each in some), len(some)) for some in verdicts.values()]
-    return [*known, share(sum(each.changes for each in verdicts["row"]), len(verdicts["row"]))]
+    shares: list[Cell] = [
+        share(sum(verdict.kind == "same" for verdict in cases), len(cases)) for cases in verdicts.values()
+    ]
+    return [*shares, share(sum(verdict.changes for verdict in verdicts["row"]), len(verdicts["row"]))]
 
 
-def _of_pairs(outcomes: Sequence[relations.RelationOutcome]) -> list[Cell]:
+def _compute_pair_figures(outcomes: Sequence[relations.RelationOutcome]) -> list[Cell]:
     """Return the share of changes found, of false overwrites, and macro-F1."""
     figures = relations.compute_figures(outcomes)
     changes, overwrites = figures["changes_found"], figures["false_overwrites"]

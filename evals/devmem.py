@@ -31,7 +31,7 @@ from cofio_eval.report import Column, Report, Table
 from cofio_eval.statements import MIN_SHARE, states_fact
 
 HITS = 10
-FACTS, BOTH = "facts", "facts and episodes"
+FACTS, FACTS_AND_EPISODES = "facts", "facts and episodes"
 UNANSWERABLE = "abstention"
 _SHAPE = (
     'The folder needs a .json file named "*sessions*" ({"sessionId", "metadata": {"date", "project"}, "messages"})'
@@ -69,7 +69,7 @@ def evaluate(
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Report:
     """Capture the sessions of a folder, ask its questions, and report how many answers are among the hits."""
-    sessions, questions = read(folder)
+    sessions, questions = read_folder(folder)
     messages = [message["content"] for session in sessions for message in session["messages"]]
     settings = settings or Settings.load()
     steps = len(sessions) + len(questions)
@@ -93,7 +93,7 @@ def evaluate(
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read(folder: Path) -> tuple[list[dict[str, Any]], list[DevMemQuestion]]:
+def read_folder(folder: Path) -> tuple[list[dict[str, Any]], list[DevMemQuestion]]:
     """Return the sessions ordered by date, and the questions that have an answer."""
     if not folder.is_dir():
         raise NotFound(f"There is no folder {folder}.", _SHAPE)
@@ -165,15 +165,15 @@ def _split_exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[list[dic
 def ask(question: DevMemQuestion, keeper: Keeper, messages: Sequence[str]) -> DevMemOutcome:
     """Search for a question among the facts, and among facts and episodes."""
     facts = [(hit.score, hit.text) for hit in keeper.search(question.text, k=HITS)]
-    both = [*facts, *((hit.score, hit.text) for hit in keeper.search_episodes(question.text, k=HITS))]
+    all_hits = [*facts, *((hit.score, hit.text) for hit in keeper.search_episodes(question.text, k=HITS))]
     texts = {
         FACTS: [text for _, text in facts],
-        BOTH: [text for _, text in sorted(both, key=lambda hit: -hit[0])[:HITS]],
+        FACTS_AND_EPISODES: [text for _, text in sorted(all_hits, key=lambda hit: -hit[0])[:HITS]],
     }
     return DevMemOutcome(
         question,
-        {kind: any(states_fact(text, question.truth) for text in hits) for kind, hits in texts.items()},
-        {kind: states_fact(" ".join(hits), question.truth) for kind, hits in texts.items()},
+        {source: any(states_fact(text, question.truth) for text in hits) for source, hits in texts.items()},
+        {source: states_fact(" ".join(hits), question.truth) for source, hits in texts.items()},
         any(states_fact(text, question.truth) for text in messages),
     )
 
@@ -183,37 +183,37 @@ def ask(question: DevMemQuestion, keeper: Keeper, messages: Sequence[str]) -> De
 
 def _compute_figures(outcomes: Sequence[DevMemOutcome]) -> dict[str, Any]:
     figures: dict[str, Any] = {
-        kind: {
-            "one_hit": rate(outcome.in_one[kind] for outcome in outcomes),
-            "together": rate(outcome.together[kind] for outcome in outcomes),
+        source: {
+            "one_hit": rate(outcome.in_one[source] for outcome in outcomes),
+            "together": rate(outcome.together[source] for outcome in outcomes),
         }
-        for kind in (FACTS, BOTH)
+        for source in (FACTS, FACTS_AND_EPISODES)
     }
     return {"questions": len(outcomes), "said": mean([outcome.in_message for outcome in outcomes]), **figures}
 
 
 def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[DevMemOutcome]) -> Report:
     types = sorted({outcome.question.type for outcome in outcomes})
-    whole = _compute_figures(outcomes)
+    figures = _compute_figures(outcomes)
     by_type = {
         name: _compute_figures([outcome for outcome in outcomes if outcome.question.type == name]) for name in types
     }
     values: dict[str, Any] = {
         "sessions": sessions,
         "memories": stored,
-        **whole,
+        **figures,
         "by_type": by_type,
         "per_question": {outcome.question.id: outcome.in_one for outcome in outcomes},
     }
-    says = (
+    intro = (
         f"{sessions} coding sessions, captured in order without a language model into {stored} memories; then"
         f" {len(outcomes)} questions with an answer. A hit answers a question if it has {MIN_SHARE:.0%} of the"
         f" content words of the ground truth and all its numbers and names. One hit: one of the best {HITS} hits"
         " answers. Together: they answer as one text. In one message: a single message of the sessions answers,"
         " which is the upper bound of this rule.",
     )
-    table = Table.of("Answers among the hits", "type", _COLUMNS, {"all": whole, **by_type})
-    return Report("devmem", "DevMemBench", f"python -m evals.devmem {folder.name}", says, values, [table])
+    table = Table.of("Answers among the hits", "type", _COLUMNS, {"all": figures, **by_type})
+    return Report("devmem", "DevMemBench", f"python -m evals.devmem {folder.name}", intro, values, [table])
 
 
 _COLUMNS = {
@@ -221,7 +221,7 @@ _COLUMNS = {
     "said": Column("in one message (upper bound)", "%"),
     **{
         f"{kind}/{name}": Column(f"{kind}: {label}", "%")
-        for kind in (FACTS, BOTH)
+        for kind in (FACTS, FACTS_AND_EPISODES)
         for name, label in (("one_hit", "one hit"), ("together", "together"))
     },
 }

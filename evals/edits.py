@@ -25,36 +25,36 @@ _NUMBER = re.compile(r"\b\d+\b")
 _IDENTIFIER = re.compile(r"\b[a-z]+[-_/.][a-z][\w-]*\b")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{3,}\b|^[A-Z][a-z]{3,}(?= (?:owns|reviews|is the|handles|approves))")
 _CODE = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])[\w-]+\b")
-_MOST = 400  # edits per kind
+_MAX_PER_KIND = 400  # edits per kind
 _OPENING = 25  # characters at the beginning of a memory in which its identifier is searched
 
 
-def edited(memories: Iterable[str], *, seed: int = 5) -> dict[str, list[tuple[str, str]]]:
+def make_edits(memories: Iterable[str], *, seed: int = 5) -> dict[str, list[tuple[str, str]]]:
     """Return pairs of a memory and an edit of it, by the kind of edit."""
     rng = random.Random(seed)
-    kinds: dict[str, list[tuple[str, str]]] = {name: [] for name in _EDITS}
+    edits: dict[str, list[tuple[str, str]]] = {name: [] for name in _EDITS}
     for memory in sorted(set(memories)):
         for name, edit in _EDITS.items():
             statement = edit(memory, rng)
             if statement and statement != memory:
-                kinds[name].append((memory, statement))
-    return {name: rng.sample(pairs, min(_MOST, len(pairs))) for name, pairs in kinds.items()}
+                edits[name].append((memory, statement))
+    return {name: rng.sample(pairs, min(_MAX_PER_KIND, len(pairs))) for name, pairs in edits.items()}
 
 
 def _other_number(memory: str, rng: random.Random) -> str:
-    return _replaced(_NUMBER, memory, rng, lambda number: str(int(number) + rng.choice((1, 2, 5, 10))))
+    return _replace_match(_NUMBER, memory, rng, lambda number: str(int(number) + rng.choice((1, 2, 5, 10))))
 
 
 def _other_identifier(memory: str, rng: random.Random) -> str:
-    return _replaced(_IDENTIFIER, memory, rng, lambda word: re.sub("^[a-z]+", rng.choice(_PARTS), word))
+    return _replace_match(_IDENTIFIER, memory, rng, lambda word: re.sub("^[a-z]+", rng.choice(_PARTS), word))
 
 
 def _other_name(memory: str, rng: random.Random) -> str:
-    return _replaced(_NAME, memory, rng, lambda _: rng.choice(_NAMES))
+    return _replace_match(_NAME, memory, rng, lambda _: rng.choice(_NAMES))
 
 
-def _negated(memory: str, _rng: random.Random) -> str:
-    return next((memory.replace(old, new, 1) for old, new in _NEGATIONS if old in memory), "")
+def _negate(memory: str, _rng: random.Random) -> str:
+    return next((memory.replace(phrase, negated, 1) for phrase, negated in _NEGATIONS if phrase in memory), "")
 
 
 def _other_row(memory: str, rng: random.Random) -> str:
@@ -62,23 +62,23 @@ def _other_row(memory: str, rng: random.Random) -> str:
     code = _CODE.search(memory)
     if not code or code.start() > _OPENING:
         return ""
-    rest = _other_number(memory[code.end() :], rng)
-    other = re.sub(r"\d", lambda digit: str((int(digit[0]) + rng.randrange(1, 9)) % 10), code[0], count=1)
-    return f"{memory[: code.start()]}{other}{rest}" if rest else ""
+    remainder = _other_number(memory[code.end() :], rng)
+    other_code = re.sub(r"\d", lambda digit: str((int(digit[0]) + rng.randrange(1, 9)) % 10), code[0], count=1)
+    return f"{memory[: code.start()]}{other_code}{remainder}" if remainder else ""
 
 
-def _replaced(pattern: re.Pattern[str], memory: str, rng: random.Random, other: Callable[[str], str]) -> str:
+def _replace_match(pattern: re.Pattern[str], memory: str, rng: random.Random, replace: Callable[[str], str]) -> str:
     matches = list(pattern.finditer(memory))
     if not matches:
         return ""
     match = rng.choice(matches)
-    return memory[: match.start()] + other(match[0]) + memory[match.end() :]
+    return memory[: match.start()] + replace(match[0]) + memory[match.end() :]
 
 
 _EDITS: dict[str, Callable[[str, random.Random], str]] = {
     "number": _other_number,
     "identifier": _other_identifier,
     "name": _other_name,
-    "negation": _negated,
+    "negation": _negate,
     "row": _other_row,
 }

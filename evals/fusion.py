@@ -27,7 +27,7 @@ Rule = Callable[[Sequence[Hit]], list[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionCandidates:
     """Candidates of a question as ranked by the service, with the expected evidence."""
 
     category: str
@@ -52,62 +52,65 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    conversations = [without(each, options.leave_out) for each in read(options.file)]
-    asked = [each for conversation in conversations for each in ask(conversation)]
-    table = measured(asked)
-    show(table, len(asked))
-    ten = mean([recall(_units(each.first_ten), each.evidence, 10) for each in asked])
-    print(
-        f"R@10 when asked for ten hits: {100 * ten:.1f}; {1000 * median(each.seconds for each in asked):.1f} ms (p50)"
-    )
+    conversations = [without(item, options.leave_out) for item in read(options.file)]
+    candidates = [item for conversation in conversations for item in ask(conversation)]
+    table = compute_table(candidates)
+    show(table, len(candidates))
+    recall_at_10 = mean([recall(_units(item.first_ten), item.evidence, 10) for item in candidates])
+    latency = 1000 * median(item.seconds for item in candidates)
+    print(f"R@10 with k = 10: {100 * recall_at_10:.1f}; {latency:.1f} ms (p50)")
     if options.json:
         options.json.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
     return 0
 
 
-def ask(conversation: Conversation) -> list[Asked]:
+def ask(conversation: Conversation) -> list[QuestionCandidates]:
     """Return the candidates of every question with an answer, in a store with this conversation only."""
-    found = []
+    candidates = []
     with remembered(conversation) as keeper:
         for question in conversation.questions:
             if not question.evidence or question.category in LEFT_OUT:
                 continue
             started = time.perf_counter()
-            ten = tuple(keeper.search(question.text, k=10, rerank=False))
-            spent = time.perf_counter() - started
-            everything = tuple(keeper.search(question.text, k=MAX_HITS, explain=True, rerank=False))
-            found.append(Asked(question.category, question.evidence, everything, ten, spent))
-    print(f"{conversation.id}: {len(conversation.facts)} units, {len(found)} questions", file=sys.stderr)
-    return found
+            first_ten = tuple(keeper.search(question.text, k=10, rerank=False))
+            elapsed = time.perf_counter() - started
+            all_hits = tuple(keeper.search(question.text, k=MAX_HITS, explain=True, rerank=False))
+            candidates.append(QuestionCandidates(question.category, question.evidence, all_hits, first_ten, elapsed))
+    print(f"{conversation.id}: {len(conversation.facts)} units, {len(candidates)} questions", file=sys.stderr)
+    return candidates
 
 
 def without(conversation: Conversation, fields: Sequence[str]) -> Conversation:
     """Return the conversation with these fields of its facts empty."""
-    empty: dict[str, Any] = dict.fromkeys(fields, "")
-    facts = tuple(replace(fact, **empty) for fact in conversation.facts)
+    emptied: dict[str, Any] = dict.fromkeys(fields, "")
+    facts = tuple(replace(fact, **emptied) for fact in conversation.facts)
     return replace(conversation, facts=facts)
 
 
-def measured(asked: Sequence[Asked]) -> list[dict[str, object]]:
+def compute_table(candidates: Sequence[QuestionCandidates]) -> list[dict[str, object]]:
     """Return one row per rule: R@5, R@10, R@20, nDCG@10, R@10 by category, and the difference to the service's own
     ranking.
     """
-    base = [recall(_units(each.hits), each.evidence, 10) for each in asked]
+    service_recall = [recall(_units(item.hits), item.evidence, 10) for item in candidates]
     rows: list[dict[str, object]] = []
     for name, rule in RULES.items():
-        rankings = [_ranked(each.hits, rule) for each in asked]
-        at_ten = [recall(ranking, each.evidence, 10) for ranking, each in zip(rankings, asked, strict=True)]
-        told = difference(at_ten, base)
+        rankings = [_rank(item.hits, rule) for item in candidates]
+        recall_at_10 = [recall(ranking, item.evidence, 10) for ranking, item in zip(rankings, candidates, strict=True)]
+        gain = difference(recall_at_10, service_recall)
         row: dict[str, object] = {"rule": name}
         for k in (5, 20):
-            pairs = zip(rankings, asked, strict=True)
-            row[f"r@{k}"] = mean([recall(ranking, each.evidence, k) for ranking, each in pairs])
-        row["r@10"] = mean(at_ten)
-        row["ndcg@10"] = mean([ndcg(ranking, each.evidence, 10) for ranking, each in zip(rankings, asked, strict=True)])
-        row["to_service"] = [told.value, told.low, told.high]
+            pairs = zip(rankings, candidates, strict=True)
+            row[f"r@{k}"] = mean([recall(ranking, item.evidence, k) for ranking, item in pairs])
+        row["r@10"] = mean(recall_at_10)
+        row["ndcg@10"] = mean(
+            [ndcg(ranking, item.evidence, 10) for ranking, item in zip(rankings, candidates, strict=True)]
+        )
+        row["to_service"] = [gain.value, gain.low, gain.high]
         row["by_category"] = {
-            category: mean([value for value, each in zip(at_ten, asked, strict=True) if each.category == category])
-            for category in sorted({each.category for each in asked})
+            category: mean(
+                [value for value, item in zip(recall_at_10, candidates, strict=True) if item.category == category]
+            )
+            for category in sorted({item.category for item in candidates})
         }
         rows.append(row)
     return rows
@@ -115,7 +118,7 @@ def measured(asked: Sequence[Asked]) -> list[dict[str, object]]:
 
 def show(table: Sequence[dict[str, object]], questions: int) -> None:
     """Print the table as text."""
-    print(f"{questions} questions; per cent of the evidence found; difference in R@10 to the service, 95 % interval")
+    print(f"{questions} questions; evidence found in %; difference in R@10 to the service, 95 % interval")
     print(f"{'ranking':44} {'R@5':>5} {'R@10':>5} {'R@20':>5} {'nDCG':>5}  difference")
     for row in table:
         delta, low, high = row["to_service"]  # type: ignore[misc]
@@ -149,16 +152,16 @@ def _rrf(constant: int) -> Rule:
 
 def _minmax(weight: float) -> Rule:
     def rule(hits: Sequence[Hit]) -> list[float]:
-        near, matched = _scaled(_cosines(hits)), _scaled(_bm25(hits))
-        return [weight * one + (1 - weight) * other for one, other in zip(near, matched, strict=True)]
+        cosines, bm25 = _scale(_cosines(hits)), _scale(_bm25(hits))
+        return [weight * cosine + (1 - weight) * keyword for cosine, keyword in zip(cosines, bm25, strict=True)]
 
     return rule
 
 
 def _absolute(weight: float, floor: float = _FLOOR) -> Rule:
     def rule(hits: Sequence[Hit]) -> list[float]:
-        near = [min(1.0, max(0.0, (hit.similarity - floor) / (1 - floor))) for hit in hits]
-        return [weight * one + (1 - weight) * hit.keyword for one, hit in zip(near, hits, strict=True)]
+        cosines = [min(1.0, max(0.0, (hit.similarity - floor) / (1 - floor))) for hit in hits]
+        return [weight * cosine + (1 - weight) * hit.keyword for cosine, hit in zip(cosines, hits, strict=True)]
 
     return rule
 
@@ -184,12 +187,12 @@ RULES: dict[str, Rule] = {
 }
 
 
-def _scaled(values: Sequence[float]) -> list[float]:
+def _scale(values: Sequence[float]) -> list[float]:
     low, high = min(values, default=0.0), max(values, default=0.0)
     return [(value - low) / (high - low) if high > low else 0.0 for value in values]
 
 
-def _ranked(hits: Sequence[Hit], rule: Rule) -> list[str]:
+def _rank(hits: Sequence[Hit], rule: Rule) -> list[str]:
     scored = sorted(zip(rule(hits), hits, strict=True), key=lambda row: (-row[0], -row[1].id))
     return [str(hit.memory.metadata["unit"]) for _, hit in scored]
 

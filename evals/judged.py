@@ -28,7 +28,7 @@ from cofio.text.tokens import read_in_context
 from cofio_eval.datasets import LEFT_OUT, read, remembered
 from cofio_eval.metrics import difference, mean, ndcg, recall
 
-_LONGEST = 384  # tokens of question and memory together
+_MAX_TOKENS = 384  # tokens of question and memory together
 MODEL = model_files.CarriedModel(
     "ms-marco-MiniLM-L-12-v2-int8",
     "models/data/reranker_en",
@@ -48,22 +48,24 @@ class Judge(NamedTuple):
     def score(self, question: str, hit: Hit) -> float:
         """Return the model's relevance score of a memory, about -11 to 11."""
         memory = hit.memory
-        asked = self.words.ids(question, 64)
-        said = self.words.ids(read_in_context(memory.text, memory.speaker, memory.context), _LONGEST - len(asked))[1:]
-        ids = np.array([asked + said], np.int64)
+        question_ids = self.words.ids(question, 64)
+        memory_ids = self.words.ids(
+            read_in_context(memory.text, memory.speaker, memory.context), _MAX_TOKENS - len(question_ids)
+        )[1:]
+        ids = np.array([question_ids + memory_ids], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        feed["token_type_ids"][0, len(asked) :] = 1
+        feed["token_type_ids"][0, len(question_ids) :] = 1
         return float(self.session.run(None, feed)[0].ravel()[0])
 
 
-class Asked(NamedTuple):
+class RankedQuestion(NamedTuple):
     """Both rankings of a question, the expected evidence, and the seconds of each."""
 
-    plain: list[str]
-    judged: list[str]
+    original: list[str]
+    reranked: list[str]
     evidence: frozenset[str]
-    searched: float
-    in_all: float
+    search_seconds: float
+    total_seconds: float
 
 
 def main() -> int:
@@ -73,45 +75,55 @@ def main() -> int:
     parser.add_argument("--among", type=int, default=40, help="number of hits to score")
     parser.add_argument("--weight", type=float, default=0.005, help="weight of the cross-encoder's score")
     options = parser.parse_args()
-    place = model_files.find_present(Settings.load().home, MODEL)
-    if place is None:
+    folder = model_files.find_present(Settings.load().home, MODEL)
+    if folder is None:
         print(f"{MODEL.name} is not on this machine: run make setup.", file=sys.stderr)
         return 2
-    judge = Judge(WordPiece.read(place / "vocab.txt"), open_session(place / "model.onnx", 2))
+    judge = Judge(WordPiece.read(folder / "vocab.txt"), open_session(folder / "model.onnx", 2))
     show(ask(options.file, judge, options.among, options.weight), options.among)
     return 0
 
 
-def ask(file: Path, judge: Judge, among: int, weight: float) -> list[Asked]:
+def ask(file: Path, judge: Judge, among: int, weight: float) -> list[RankedQuestion]:
     """Return both rankings of every question with an answer."""
-    asked = []
+    questions = []
     for conversation in read(file):
         with remembered(conversation) as keeper:
             for question in conversation.questions:
                 if question.evidence and question.category not in LEFT_OUT:
                     started = time.perf_counter()
                     hits = keeper.search(question.text, k=among)
-                    searched = time.perf_counter() - started
+                    searched_seconds = time.perf_counter() - started
                     scores = [hit.score + weight * judge.score(question.text, hit) for hit in hits]
-                    order = sorted(range(len(hits)), key=lambda place, scores=scores: -scores[place])  # type: ignore[misc]
-                    plain = [str(hit.memory.metadata["unit"]) for hit in hits]
-                    spent = time.perf_counter() - started
-                    asked.append(Asked(plain, [plain[place] for place in order], question.evidence, searched, spent))
-    return asked
+                    order = sorted(range(len(hits)), key=lambda position, scores=scores: -scores[position])  # type: ignore[misc]
+                    original = [str(hit.memory.metadata["unit"]) for hit in hits]
+                    elapsed = time.perf_counter() - started
+                    questions.append(
+                        RankedQuestion(
+                            original,
+                            [original[position] for position in order],
+                            question.evidence,
+                            searched_seconds,
+                            elapsed,
+                        )
+                    )
+    return questions
 
 
-def show(asked: Sequence[Asked], among: int) -> None:
+def show(questions: Sequence[RankedQuestion], among: int) -> None:
     """Print the table as text."""
-    at_ten = {name: [recall(getattr(each, name), each.evidence, 10) for each in asked] for name in ("plain", "judged")}
-    told = difference(at_ten["judged"], at_ten["plain"])
-    print(f"{len(asked)} questions; the {among} best scored by the cross-encoder")
+    recall_at_10 = {
+        name: [recall(getattr(item, name), item.evidence, 10) for item in questions] for name in ("plain", "judged")
+    }
+    gain = difference(recall_at_10["judged"], recall_at_10["plain"])
+    print(f"{len(questions)} questions; the {among} best scored by the cross-encoder")
     print(f"{'':10} {'R@5':>6} {'R@10':>6} {'R@20':>6} {'nDCG':>6} {'p50 ms':>8}")
-    for name, spent in (("plain", "searched"), ("judged", "in_all")):
-        figures = [mean([recall(getattr(each, name), each.evidence, k) for each in asked]) for k in (5, 10, 20)]
-        figures.append(mean([ndcg(getattr(each, name), each.evidence, 10) for each in asked]))
-        time_spent = 1e3 * median(getattr(each, spent) for each in asked)
+    for name, field in (("plain", "searched"), ("judged", "in_all")):
+        figures = [mean([recall(getattr(item, name), item.evidence, k) for item in questions]) for k in (5, 10, 20)]
+        figures.append(mean([ndcg(getattr(item, name), item.evidence, 10) for item in questions]))
+        time_spent = 1e3 * median(getattr(item, field) for item in questions)
         print(f"{name:10} " + " ".join(f"{100 * value:6.1f}" for value in figures) + f" {time_spent:8.0f}")
-    print(f"R@10 by judging: {100 * told.value:+.1f} [{100 * told.low:+.1f}, {100 * told.high:+.1f}]")
+    print(f"R@10 by judging: {100 * gain.value:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]")
 
 
 if __name__ == "__main__":

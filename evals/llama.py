@@ -21,7 +21,7 @@ from cofio.ports import LLM, Completion, Health, Profile
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "build" / "local-model"  # download folder of scripts/local_model.py
-_LOADING = 600.0  # timeout of loading the model, in seconds
+_LOAD_TIMEOUT = 600.0  # timeout of loading the model, in seconds
 
 
 # ── the server ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -32,7 +32,7 @@ class Server(Protocol):
 
     url: str
     name: str
-    ours: bool
+    is_managed: bool
 
     def start(self) -> None: ...
 
@@ -40,12 +40,12 @@ class Server(Protocol):
 
 
 @dataclass
-class Given:
+class ExternalServer:
     """Server that runs already and is never stopped."""
 
     url: str
     name: str
-    ours: bool = False
+    is_managed: bool = False
 
     def start(self) -> None:
         pass
@@ -62,26 +62,26 @@ class LlamaServer:
     file: Path
     threads: int
     name: str = "local"
-    ours: bool = True
+    is_managed: bool = True
     url: str = field(init=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{self._port}/v1"
 
     def start(self) -> None:
         """Start the server and wait until it answers. Raise Unavailable if it does not."""
         script = ROOT / "scripts" / "llama_server.py"
-        command = [str(each) for each in (self.python, script, self.file, self._port, self.name, self.threads)]
+        command = [str(part) for part in (self.python, script, self.file, self._port, self.name, self.threads)]
         HOME.mkdir(parents=True, exist_ok=True)
         with (HOME / "server.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
-        until = time.monotonic() + _LOADING
-        while not is_well(self.url):
-            if self._process.poll() is not None or time.monotonic() > until:
+        deadline = time.monotonic() + _LOAD_TIMEOUT
+        while not is_ready(self.url):
+            if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise Unavailable("llama.cpp's server does not come up.", f"Look into {HOME / 'server.log'}.")
             time.sleep(0.5)
@@ -107,20 +107,20 @@ def running(server: Server) -> Iterator[Server]:
         server.stop()
 
 
-def is_well(url: str) -> bool:
+def is_ready(url: str) -> bool:
     """Return whether the model is loaded; until then the server answers 503."""
-    return _got(url, "/health") is not None
+    return _fetch(url, "/health") is not None
 
 
-def speeds(url: str) -> dict[str, float]:
+def measure_speeds(url: str) -> dict[str, float]:
     """Return tokens per second by the server's own count, read without cache, and written. Empty if unavailable."""
-    told = _got(url, "/metrics") or ""
-    found = dict(re.findall(r"^llamacpp:(\w+) ([\d.e+-]+)$", told, re.MULTILINE))
+    metrics = _fetch(url, "/metrics") or ""
+    values = dict(re.findall(r"^llamacpp:(\w+) ([\d.e+-]+)$", metrics, re.MULTILINE))
     names = {"read": "prompt_tokens_seconds", "written": "predicted_tokens_seconds"}
-    return {ours: float(found[theirs]) for ours, theirs in names.items() if theirs in found}
+    return {name: float(values[metric]) for name, metric in names.items() if metric in values}
 
 
-def _got(url: str, path: str) -> str | None:
+def _fetch(url: str, path: str) -> str | None:
     root = urlsplit(url)
     with suppress(OSError), urllib.request.urlopen(f"{root.scheme}://{root.netloc}{path}", timeout=10) as reply:
         return str(reply.read().decode())
@@ -131,22 +131,22 @@ def _got(url: str, path: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelCall:
     """Call of the model: duration, usage, and errors of the reply."""
 
     seconds: float
     usage: TokenUsage = TokenUsage()
-    unreadable: bool = False  # the reply is not JSON
-    cut: bool = False
+    is_unreadable: bool = False  # the reply is not JSON
+    is_truncated: bool = False
     failed: str = ""  # name of the error
 
 
-class Watched:
+class RecordingLLM:
     """Model wrapper that records every call."""
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
-        self.asked: list[Asked] = []
+        self.calls: list[ModelCall] = []
         self.provider_name, self.model = llm.provider_name, llm.model
 
     @property
@@ -161,14 +161,14 @@ class Watched:
         return self._llm.health_check()
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
             reply = self._llm.complete(system, user, schema=schema)
         except CofioError as error:
-            self.asked.append(Asked(time.perf_counter() - began, failed=type(error).__name__))
+            self.calls.append(ModelCall(time.perf_counter() - started, failed=type(error).__name__))
             raise
-        seconds = time.perf_counter() - began
-        self.asked.append(Asked(seconds, reply.usage, not _is_json(reply.text), reply.truncated))
+        seconds = time.perf_counter() - started
+        self.calls.append(ModelCall(seconds, reply.usage, not _is_json(reply.text), reply.truncated))
         return reply
 
 

@@ -37,7 +37,7 @@ from cofio_eval.metrics import SEED, Figure, difference, interval
 from cofio_eval.report import Cell, Column, Report, Table
 from cofio_eval.statements import states_fact
 from evals.decisions import measure as decisions
-from evals.llama import HOME, Asked, Given, LlamaServer, Server, Watched, running, speeds
+from evals.llama import HOME, ExternalServer, LlamaServer, ModelCall, RecordingLLM, Server, measure_speeds, running
 from evals.turns import labels, measure
 from evals.turns.labels import LABELS, LabelledTurn
 from evals.turns.measure import TurnOutcome
@@ -46,24 +46,24 @@ ROOT = Path(__file__).resolve().parents[1]
 TURNS = ROOT / "evals" / "turns" / "turns.jsonl"
 PAIRS = ROOT / "evals" / "data" / "pairs" / "v.jsonl"
 PATIENCE = 3_600.0  # timeout of a reply in seconds: a slow machine is not a failure here
-_FEW = 10  # number of turns below which no conclusion is drawn
+_MIN_TURNS = 10  # number of turns below which no conclusion is drawn
 
 
 # ── the path, end to end ──────────────────────────────────────────────────────────────────────────────────────────────
 
-SAID = (
+STATEMENTS = (
     "Payments retries are capped at five, because the bank blocks us after that.",
     "The session cache moved from Valkey to DragonflyDB; Valkey is gone.",
     "Payments retries are capped at three by now, because the bank blocks us sooner.",
 )
 THANKS = "thanks, looks good!"  # nothing to extract: the model is not called
-SAID_WHILE_DOWN = "We never deploy on a Friday. The facets index moved from Solr to Typesense, Solr is gone."
+STATEMENT_WHILE_DOWN = "We never deploy on a Friday. The facets index moved from Solr to Typesense, Solr is gone."
 _PROJECT = "/srv/shop"
-ASKED = (("how many retries do payments get?", "retries"), ("where does the session cache live?", "cache"))
+PATH_QUESTIONS = (("how many retries do payments get?", "retries"), ("where does the session cache live?", "cache"))
 
 
 @dataclass(frozen=True)
-class Way:
+class PathResult:
     """Result of each step of the path."""
 
     inbox_status: Mapping[str, Any]
@@ -74,45 +74,43 @@ class Way:
     while_down: Mapping[str, Any] | None  # None if this process may not stop the server
 
 
-def the_way(keeper: Keeper, server: Server, wait: Callable[[float], None] = time.sleep) -> Way:
+def run_path(keeper: Keeper, server: Server, wait: Callable[[float], None] = time.sleep) -> PathResult:
     """Learn the statements through the inbox and query them; once more with the server stopped in between."""
     worker = InboxWorker(keeper)
-    for turn, text in enumerate(SAID):
+    for turn, text in enumerate(STATEMENTS):
         _capture(keeper, text, turn)
     keeper.capture([{"role": "user", "content": THANKS}], source="shop", project=_PROJECT, client="eval", session="s1")
     _drain(keeper, worker, wait)
-    found = sum(any(word in hit.text for hit in keeper.search(question, k=3)) for question, word in ASKED)
-    recalled = sum(word in keeper.recall(question, project=_PROJECT).text for question, word in ASKED)
-    while_down = _with_the_server_stopped(keeper, server, worker, wait) if server.ours else None
+    hits = sum(any(word in hit.text for hit in keeper.search(question, k=3)) for question, word in PATH_QUESTIONS)
+    recalled = sum(word in keeper.recall(question, project=_PROJECT).text for question, word in PATH_QUESTIONS)
+    while_down = _run_outage(keeper, server, worker, wait) if server.is_managed else None
     memories = [memory for memory in keeper if not memory.archived]
-    return Way(
+    return PathResult(
         keeper.inbox_status().as_dict(),
         tuple(memory.text for memory in memories),
         sum(memory.method == "llm" for memory in memories),
-        found,
+        hits,
         recalled,
         while_down,
     )
 
 
-def _with_the_server_stopped(
-    keeper: Keeper, server: Server, worker: InboxWorker, wait: Callable[[float], None]
-) -> dict[str, Any]:
+def _run_outage(keeper: Keeper, server: Server, worker: InboxWorker, wait: Callable[[float], None]) -> dict[str, Any]:
     """Return the results of a server outage: pattern facts are learned at once, the rest when the server is back."""
     server.stop()
-    before = keeper.count()
-    _capture(keeper, SAID_WHILE_DOWN, len(SAID))
+    count_before = keeper.count()
+    _capture(keeper, STATEMENT_WHILE_DOWN, len(STATEMENTS))
     worker.drain()
-    meanwhile = {"learned": keeper.count() - before, "pending": keeper.inbox_status().pending}
+    meanwhile = {"learned": keeper.count() - count_before, "pending": keeper.inbox_status().pending}
     server.start()
     _drain(keeper, worker, wait)
     return {**meanwhile, "pending_after": keeper.inbox_status().pending, "balanced": keeper.inbox_status().balanced}
 
 
 def _capture(keeper: Keeper, text: str, turn: int) -> None:
-    said = [{"role": "user", "content": text}]
+    messages = [{"role": "user", "content": text}]
     keeper.capture(
-        said,
+        messages,
         source="shop",
         project=_PROJECT,
         client="eval",
@@ -122,9 +120,9 @@ def _capture(keeper: Keeper, text: str, turn: int) -> None:
     )
 
 
-def _drain(keeper: Keeper, worker: InboxWorker, wait: Callable[[float], None], most: int = 30) -> None:
+def _drain(keeper: Keeper, worker: InboxWorker, wait: Callable[[float], None], max_rounds: int = 30) -> None:
     """Run the worker until nothing is pending; postponed items become due by themselves."""
-    for _ in range(most):
+    for _ in range(max_rounds):
         worker.drain()
         inbox_status = keeper.inbox_status()
         if inbox_status.pending == inbox_status.parked:
@@ -135,39 +133,39 @@ def _drain(keeper: Keeper, worker: InboxWorker, wait: Callable[[float], None], m
 # ── turns and decisions ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def handed_over(turns: Sequence[LabelledTurn], settings: Settings, embedder: Embedder) -> list[LabelledTurn]:
+def select_for_model(turns: Sequence[LabelledTurn], settings: Settings, embedder: Embedder) -> list[LabelledTurn]:
     """Return the turns that the gate passes to a model; for the others the model makes no difference."""
     with _keeper(replace(settings, extract_provider=""), embedder) as keeper:
         return [turn for turn in turns if keeper.learn([_message(turn)], dry_run=True).missed]
 
 
-def drawn(turns: Sequence[LabelledTurn], most: int) -> list[LabelledTurn]:
+def draw_sample(turns: Sequence[LabelledTurn], count: int) -> list[LabelledTurn]:
     """Return a fixed sample with the labels in rotation, so that an aborted run has some of each."""
     rng = random.Random(SEED)
-    sorts = {label: [turn for turn in turns if turn.label == label] for label in LABELS}
-    for some in sorts.values():
-        rng.shuffle(some)
+    turns_by_label = {label: [turn for turn in turns if turn.label == label] for label in LABELS}
+    for turns_of_label in turns_by_label.values():
+        rng.shuffle(turns_of_label)
     chosen: list[LabelledTurn] = []
-    while any(sorts.values()) and len(chosen) < most:
-        chosen += [some.pop() for some in sorts.values() if some]
-    return chosen[:most]
+    while any(turns_by_label.values()) and len(chosen) < count:
+        chosen += [turns_of_label.pop() for turns_of_label in turns_by_label.values() if turns_of_label]
+    return chosen[:count]
 
 
-def both_ways(
-    turns: Sequence[LabelledTurn], settings: Settings, embedder: Embedder, llm: LLM, until: float
+def learn_both(
+    turns: Sequence[LabelledTurn], settings: Settings, embedder: Embedder, llm: LLM, deadline: float
 ) -> tuple[list[TurnOutcome], list[TurnOutcome]]:
     """Return the results of each turn without and with the model, until the time is up; at least one."""
-    alone: list[TurnOutcome] = []
-    asked: list[TurnOutcome] = []
+    without_llm: list[TurnOutcome] = []
+    with_llm: list[TurnOutcome] = []
     for turn in turns:
-        if asked and time.monotonic() > until:
+        if with_llm and time.monotonic() > deadline:
             break
-        alone += measure.learn([turn], replace(settings, extract_provider=""), embedder)
-        asked += measure.learn([turn], settings, embedder, llm)
-    return alone, asked
+        without_llm += measure.learn([turn], replace(settings, extract_provider=""), embedder)
+        with_llm += measure.learn([turn], settings, embedder, llm)
+    return without_llm, with_llm
 
 
-def invented(outcomes: Sequence[TurnOutcome]) -> int:
+def count_invented(outcomes: Sequence[TurnOutcome]) -> int:
     """Return the number of stored texts whose words, numbers or names are in neither the turn nor the known facts."""
     return sum(
         not states_fact(" ".join((outcome.turn.text, *outcome.turn.before)), text)
@@ -176,7 +174,7 @@ def invented(outcomes: Sequence[TurnOutcome]) -> int:
     )
 
 
-def decided(settings: Settings, embedder: Embedder, llm: LLM, cases: int) -> dict[str, Any]:
+def measure_decisions(settings: Settings, embedder: Embedder, llm: LLM, cases: int) -> dict[str, Any]:
     """Return decisions about labelled pairs without and with the model, as `python -m evals.decisions` reports them."""
     report = decisions.evaluate([PAIRS], settings, llm, sample=cases, embedder=embedder)
     return dict(report.values["sets"][PAIRS.stem])
@@ -186,8 +184,8 @@ def decided(settings: Settings, embedder: Embedder, llm: LLM, cases: int) -> dic
 def _keeper(settings: Settings, embedder: Embedder, llm: LLM | None = None) -> Iterator[Keeper]:
     """Yield a keeper with an empty temporary store."""
     with TemporaryDirectory() as folder:
-        own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
-        with bootstrap.keeper(own, embedder=embedder, llm=llm) as keeper:
+        temporary = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
+        with bootstrap.keeper(temporary, embedder=embedder, llm=llm) as keeper:
             yield keeper
 
 
@@ -199,7 +197,7 @@ def _message(turn: LabelledTurn) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Amount:
     """Amount of questions."""
 
     turns: int = 18
@@ -209,10 +207,10 @@ class Wanted:
 
 
 def evaluate(
-    server: Server, weights: str, wanted: Wanted, file: Path = TURNS, *, embedder: Embedder | None = None
+    server: Server, weights: str, amount: Amount, file: Path = TURNS, *, embedder: Embedder | None = None
 ) -> Report:
     """Run all measurements with a running server, using the settings that a user would choose."""
-    began = time.monotonic()
+    started = time.monotonic()
     flags = {
         "extract_provider": "openai",
         "extract_url": server.url,
@@ -221,22 +219,36 @@ def evaluate(
     }
     settings = Settings.load(flags)
     embedder = embedder or _embedder(settings)
-    made = bootstrap.make_llm(settings)
-    if made is None or not (health := made.health_check()):
-        problem = health.problem if made else "there is none"
+    llm_client = bootstrap.make_llm(settings)
+    if llm_client is None or not (health := llm_client.health_check()):
+        problem = health.problem if llm_client else "there is none"
         raise Unavailable(f"The model cannot be used: {problem}", "Is the server up, and is the name right?")
-    llm = Watched(made)
+    llm = RecordingLLM(llm_client)
     with _keeper(settings, embedder, llm) as keeper:
-        way = the_way(keeper, server)
-    say(f"The way is gone: {len(llm.asked)} questions, {time.monotonic() - began:.0f} s. {way}")
-    cases = decided(settings, embedder, llm, wanted.cases) if wanted.cases else {}
-    say(f"The cases are decided: {len(llm.asked)} questions, {time.monotonic() - began:.0f} s.")
-    half = [turn for turn in labels.read(file) if turn.split == wanted.split]
-    handed = handed_over(half, settings, embedder)
-    alone, asked = both_ways(drawn(handed, wanted.turns), settings, embedder, llm, until=began + 60.0 * wanted.minutes)
-    seconds = time.monotonic() - began
-    share = {"split": wanted.split, "turns": len(half), "handed_over": len(handed)}
-    return report(Measured(weights, way, cases, alone, asked, share, llm.asked, speeds(server.url), seconds))
+        path_result = run_path(keeper, server)
+    print_status(f"Path measured: {len(llm.calls)} questions, {time.monotonic() - started:.0f} s. {path_result}")
+    cases = measure_decisions(settings, embedder, llm, amount.cases) if amount.cases else {}
+    print_status(f"Cases decided: {len(llm.calls)} questions, {time.monotonic() - started:.0f} s.")
+    split_turns = [turn for turn in labels.read(file) if turn.split == amount.split]
+    selected = select_for_model(split_turns, settings, embedder)
+    without_llm, with_llm = learn_both(
+        draw_sample(selected, amount.turns), settings, embedder, llm, deadline=started + 60.0 * amount.minutes
+    )
+    seconds = time.monotonic() - started
+    split_counts = {"split": amount.split, "turns": len(split_turns), "handed_over": len(selected)}
+    return report(
+        LocalModelResults(
+            weights,
+            path_result,
+            cases,
+            without_llm,
+            with_llm,
+            split_counts,
+            llm.calls,
+            measure_speeds(server.url),
+            seconds,
+        )
+    )
 
 
 def _embedder(settings: Settings) -> Embedder:
@@ -250,7 +262,7 @@ def _embedder(settings: Settings) -> Embedder:
     )
 
 
-def say(text: str) -> None:
+def print_status(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -258,85 +270,87 @@ def say(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Measured:
+class LocalModelResults:
     weights: str
-    way: Way
+    path_result: PathResult
     cases: Mapping[str, Any]
-    alone: Sequence[TurnOutcome]
-    asked: Sequence[TurnOutcome]
-    share: Mapping[str, Any]  # the split, and how many of its turns the gate passes on
-    questions: Sequence[Asked]
-    speeds: Mapping[str, float]
+    without_llm: Sequence[TurnOutcome]
+    with_llm: Sequence[TurnOutcome]
+    split_counts: Mapping[str, Any]  # the split, and how many of its turns the gate passes on
+    questions: Sequence[ModelCall]
+    measure_speeds: Mapping[str, float]
     seconds: float
 
 
-def report(found: Measured) -> Report:
+def report(results: LocalModelResults) -> Report:
     """Return the figures, even if the model is worse than none."""
-    tables = [_way_table(found.way), _memories_table(found.way)]
-    tables += [_cases_table(found.cases)] if found.cases else []
-    tables += [_turns_table(found), _questions_table(found)]
+    tables = [_path_table(results.path_result), _memories_table(results.path_result)]
+    tables += [_cases_table(results.cases)] if results.cases else []
+    tables += [_turns_table(results), _questions_table(results)]
     return Report(
         "local-model",
-        "A small model on your own machine",
+        "Small local model",
         "make eval-llm",
-        _SAYS,
-        _values(found),
+        _INTRODUCTION,
+        _values(results),
         tables,
-        ends=(_verdict(found),),
+        ends=(_verdict(results),),
     )
 
 
-_SAYS = (
-    "Nothing of cofio needs this. It shows that the way with a model works with no account: llama.cpp's server with a"
-    " small model, set as `EXTRACT_PROVIDER=openai` and `EXTRACT_URL`. The quality is that of a model of this size, as"
-    " it is; a larger one may do better. In brackets 95 % intervals, by bootstrap; with so few cases they are wide.",
+_INTRODUCTION = (
+    "cofio does not need a language model. This page shows the path with a small local one and without an account:"
+    " llama.cpp's server, set as `EXTRACT_PROVIDER=openai` and `EXTRACT_URL`. The quality is that of a model of this"
+    " size; a larger one may do better. Brackets hold 95 % bootstrap intervals, which are wide with so few cases.",
 )
 
 
-def _values(found: Measured) -> dict[str, Any]:
-    way = found.way
+def _values(results: LocalModelResults) -> dict[str, Any]:
+    path_result = results.path_result
     return {
-        "model": found.weights,
+        "model": results.weights,
         "way": {
-            "inbox": dict(way.inbox_status),
-            "memories": list(way.memories),
-            "by_model": way.by_model,
-            "found": way.found,
-            "recalled": way.recalled,
-            "asked_for": len(ASKED),
-            "while_down": dict(way.while_down) if way.while_down else None,
+            "inbox": dict(path_result.inbox_status),
+            "memories": list(path_result.memories),
+            "by_model": path_result.by_model,
+            "found": path_result.found,
+            "recalled": path_result.recalled,
+            "asked_for": len(PATH_QUESTIONS),
+            "while_down": dict(path_result.while_down) if path_result.while_down else None,
         },
-        "decisions": dict(found.cases),
+        "decisions": dict(results.cases),
         "turns": {
-            **found.share,
-            "drawn": len(found.asked),
-            "without": _of_turns(found.alone),
-            "with": _of_turns(found.asked),
-            "difference": {name: each.as_dict() for name, each in differences(found.alone, found.asked).items()},
-            "per_turn": {each.turn.id: each.label for each in found.asked},
+            **results.split_counts,
+            "drawn": len(results.with_llm),
+            "without": _turn_figures(results.without_llm),
+            "with": _turn_figures(results.with_llm),
+            "difference": {
+                name: item.as_dict() for name, item in differences(results.without_llm, results.with_llm).items()
+            },
+            "per_turn": {item.turn.id: item.label for item in results.with_llm},
         },
-        "questions": _of_questions(found.questions) | {"tokens_per_second": dict(found.speeds)},
-        "seconds": round(found.seconds, 1),
+        "questions": _call_figures(results.questions) | {"tokens_per_second": dict(results.measure_speeds)},
+        "seconds": round(results.seconds, 1),
     }
 
 
-def _of_turns(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
+def _turn_figures(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     return {
         "label_right": interval(_labels(outcomes)).as_dict(),
-        "kept": {name: each.as_dict() for name, each in measure.kept_or_not(outcomes, _is_kept).items()},
-        "facts": {name: each.as_dict() for name, each in measure.of_facts(outcomes).items()},
+        "kept": {name: figure.as_dict() for name, figure in measure.measure_kept(outcomes, _is_kept).items()},
+        "facts": {name: figure.as_dict() for name, figure in measure.measure_facts(outcomes).items()},
         "facts_stored": sum(len(outcome.stored) for outcome in outcomes),
-        "invented": invented(outcomes),
+        "invented": count_invented(outcomes),
         "overwrote": sum(outcome.overwrote for outcome in outcomes),
         "failed": sum(bool(outcome.failed) for outcome in outcomes),
     }
 
 
-def differences(alone: Sequence[TurnOutcome], asked: Sequence[TurnOutcome]) -> dict[str, Figure]:
+def differences(without_llm: Sequence[TurnOutcome], with_llm: Sequence[TurnOutcome]) -> dict[str, Figure]:
     """Return the differences with and without the model, turn by turn: correct labels, and share of facts found."""
     return {
-        "label_right": difference(_labels(asked), _labels(alone)),
-        "fact_recall": difference(_told(asked), _told(alone)),
+        "label_right": difference(_labels(with_llm), _labels(without_llm)),
+        "fact_recall": difference(_fact_recall(with_llm), _fact_recall(without_llm)),
     }
 
 
@@ -344,7 +358,7 @@ def _labels(outcomes: Sequence[TurnOutcome]) -> list[float]:
     return [float(outcome.label == outcome.turn.label) for outcome in outcomes]
 
 
-def _told(outcomes: Sequence[TurnOutcome]) -> list[float]:
+def _fact_recall(outcomes: Sequence[TurnOutcome]) -> list[float]:
     """Return, by turn, the share of its facts that are stored; without facts 1 if nothing was stored."""
     return [
         sum(states_fact(" ".join(outcome.stored), fact) for fact in outcome.turn.facts) / len(outcome.turn.facts)
@@ -358,48 +372,48 @@ def _is_kept(outcome: TurnOutcome) -> bool:
     return outcome.label != "skip"
 
 
-def _of_questions(asked: Sequence[Asked]) -> dict[str, Any]:
-    answered = [each for each in asked if not each.failed]
-    failures = sorted({each.failed for each in asked if each.failed})
+def _call_figures(calls: Sequence[ModelCall]) -> dict[str, Any]:
+    completed = [call for call in calls if not call.failed]
+    failures = sorted({call.failed for call in calls if call.failed})
     return {
-        "asked": len(asked),
-        "seconds_median": round(median([each.seconds for each in answered]), 2) if answered else None,
-        "seconds_longest": round(max((each.seconds for each in answered), default=0.0), 2),
-        "input_tokens": sum(each.usage.input_tokens for each in answered),
-        "output_tokens": sum(each.usage.output_tokens for each in answered),
-        "unreadable": sum(each.unreadable for each in answered),
-        "cut": sum(each.cut for each in answered),
-        "failed": {name: sum(each.failed == name for each in asked) for name in failures},
+        "asked": len(calls),
+        "seconds_median": round(median([call.seconds for call in completed]), 2) if completed else None,
+        "seconds_longest": round(max((call.seconds for call in completed), default=0.0), 2),
+        "input_tokens": sum(call.usage.input_tokens for call in completed),
+        "output_tokens": sum(call.usage.output_tokens for call in completed),
+        "unreadable": sum(call.is_unreadable for call in completed),
+        "cut": sum(call.is_truncated for call in completed),
+        "failed": {name: sum(call.failed == name for call in calls) for name in failures},
     }
 
 
-def _way_table(way: Way) -> Table:
-    inbox_status = way.inbox_status
-    ends: list[list[Cell]] = [
+def _path_table(path_result: PathResult) -> Table:
+    inbox_status = path_result.inbox_status
+    inbox_rows: list[list[Cell]] = [
         [f"of these {name}", inbox_status[name]] for name in ("stored", "merged", "rejected", "pending")
     ]
     rows: list[list[Cell]] = [
         ["captured", inbox_status["captured"]],
-        *ends,
-        ["the counts of the inbox add up", "yes" if inbox_status["balanced"] else "NO"],
-        ["memories in the end", len(way.memories)],
-        ["of these told by the model", way.by_model],
-        [f"found by search, of {len(ASKED)} questions", way.found],
-        ["put before an agent by recall", way.recalled],
+        *inbox_rows,
+        ["inbox counts add up", "yes" if inbox_status["balanced"] else "NO"],
+        ["memories at the end", len(path_result.memories)],
+        ["of these extracted by the model", path_result.by_model],
+        [f"found by search, of {len(PATH_QUESTIONS)} questions", path_result.found],
+        ["injected by recall", path_result.recalled],
     ]
-    if way.while_down:
+    if path_result.while_down:
         rows += [
-            ["while the server was stopped: learned by patterns", way.while_down["learned"]],
-            ["and waiting for the model", way.while_down["pending"]],
-            ["waiting when it was back", way.while_down["pending_after"]],
+            ["during the outage: learned by patterns", path_result.while_down["learned"]],
+            ["during the outage: pending", path_result.while_down["pending"]],
+            ["pending after the outage", path_result.while_down["pending_after"]],
         ]
-    return Table("The way, end to end", (Column("step"), Column("number")), rows)
+    return Table("Path from capture to recall", (Column("step"), Column("number")), rows)
 
 
-def _memories_table(way: Way) -> Table:
-    said = (*SAID, *([SAID_WHILE_DOWN] if way.while_down else []))
-    rows = [[text, "said"] for text in said] + [[text, "remembered"] for text in way.memories]
-    return Table("What was said, and what is remembered of it", (Column("text"), Column("")), rows)
+def _memories_table(path_result: PathResult) -> Table:
+    statements = (*STATEMENTS, *([STATEMENT_WHILE_DOWN] if path_result.while_down else []))
+    rows = [[text, "captured"] for text in statements] + [[text, "stored"] for text in path_result.memories]
+    return Table("Statements and stored memories", (Column("text"), Column("status")), rows)
 
 
 _RATES = ("macro_f1", "lost_updates", "false_overwrites", "false_merges")
@@ -407,26 +421,36 @@ _RATES = ("macro_f1", "lost_updates", "false_overwrites", "false_merges")
 
 def _cases_table(cases: Mapping[str, Any]) -> Table:
     rows: list[list[Cell]] = [
-        [way, cases["cases"], *(Figure(**cases[way][name]) if cases[way][name] else None for name in _RATES)]
-        for way in ("rules", "model")
+        [
+            method,
+            cases["cases"],
+            *(Figure(**cases[method][name]) if cases[method][name] else None for name in _RATES),
+        ]
+        for method in ("rules", "model")
     ]
-    less = cases["difference"]
+    gains = cases["difference"]
     rows.append(
-        ["model less rules", cases["cases"], *(Figure(**less[name]) if less[name] else None for name in _RATES)]
+        [
+            "difference of model and rules",
+            cases["cases"],
+            *(Figure(**gains[name]) if gains[name] else None for name in _RATES),
+        ]
     )
     columns = [Column(name.replace("_", " ").replace("f1", "F1"), "%") for name in _RATES]
-    note = f"Pairs of {PAIRS.relative_to(ROOT)}, which the judgement model was trained with: it is at its best here."
-    return Table("New, known or a correction", (Column("decided by"), Column("cases"), *columns), rows, note)
+    note = f"Pairs of {PAIRS.relative_to(ROOT)}, training data of the judgement model, so its figures are optimistic."
+    return Table(
+        "Decisions: add, update, delete or noop", (Column("decided by"), Column("cases"), *columns), rows, note
+    )
 
 
-def _turns_table(found: Measured) -> Table:
+def _turns_table(results: LocalModelResults) -> Table:
     rows: list[list[Cell]] = []
-    for way, outcomes in (("without a model", found.alone), ("with the model", found.asked)):
-        facts = measure.of_facts(outcomes)
-        kept = measure.kept_or_not(outcomes, _is_kept)
+    for method, outcomes in (("without a model", results.without_llm), ("with the model", results.with_llm)):
+        facts = measure.measure_facts(outcomes)
+        kept = measure.measure_kept(outcomes, _is_kept)
         rows.append(
             [
-                way,
+                method,
                 len(outcomes),
                 interval(_labels(outcomes)),
                 kept["precision"],
@@ -434,62 +458,62 @@ def _turns_table(found: Measured) -> Table:
                 facts["precision"],
                 facts["recall"],
                 sum(len(outcome.stored) for outcome in outcomes),
-                invented(outcomes),
+                count_invented(outcomes),
             ]
         )
-    columns = [Column(name, "%") for name in ("label right", "kept rightly", "kept of what should be")]
+    columns = [Column(name, "%") for name in ("label accuracy", "precision of kept turns", "recall of kept turns")]
     columns += [Column("fact precision", "%"), Column("fact recall", "%"), Column("stored"), Column("invented")]
-    less = differences(found.alone, found.asked)
-    told = ", ".join(f"{name.replace('_', ' ')} {_points(each)}" for name, each in less.items())
+    gains = differences(results.without_llm, results.with_llm)
+    gain_text = ", ".join(f"{name.replace('_', ' ')} {_points(figure)}" for name, figure in gains.items())
     note = (
-        f"Turns of the {found.share['split']} half, and only such as the gate hands to a model:"
-        f" {found.share['handed_over']} of {found.share['turns']}, of which these were drawn, the labels store, skip"
-        " and update in turn. Of all others a model changes nothing. Invented: what came in whose words stand in"
-        " neither the turn nor what"
-        f" was known. With the model less without, paired, in points: {told}."
+        f"Turns of the {results.split_counts['split']} half that the gate passes to a model:"
+        f" {results.split_counts['handed_over']} of {results.split_counts['turns']}, sampled with the labels store,"
+        " skip and update in turn. For the other turns the model makes no difference. Invented: stored texts whose"
+        " words are neither in the turn nor in the known facts. Paired difference with and without the model, in"
+        f" points: {gain_text}."
     )
-    return Table("What is learned from turns", (Column("way"), Column("turns"), *columns), rows, note)
+    return Table("Learning from turns", (Column("method"), Column("turns"), *columns), rows, note)
 
 
 def _points(figure: Figure) -> str:
     return f"{100 * figure.value:+.1f} [{100 * figure.low:+.1f}, {100 * figure.high:+.1f}]"
 
 
-def _questions_table(found: Measured) -> Table:
-    told = _of_questions(found.questions)
+def _questions_table(results: LocalModelResults) -> Table:
+    figures = _call_figures(results.questions)
     speed: list[list[Cell]] = [
-        [f"tokens {name} a second, by the server's count", value] for name, value in found.speeds.items()
+        [f"tokens {name} per second, by the server's count", value] for name, value in results.measure_speeds.items()
     ]
-    failed: list[list[Cell]] = [[f"failed: {name}", count] for name, count in told["failed"].items()]
+    failed: list[list[Cell]] = [[f"failed: {name}", count] for name, count in figures["failed"].items()]
     rows: list[list[Cell]] = [
-        ["questions", told["asked"]],
-        ["seconds, median", told["seconds_median"]],
-        ["seconds, longest", told["seconds_longest"]],
-        ["tokens read", told["input_tokens"]],
-        ["tokens written", told["output_tokens"]],
+        ["calls", figures["asked"]],
+        ["seconds, median", figures["seconds_median"]],
+        ["seconds, longest", figures["seconds_longest"]],
+        ["tokens read", figures["input_tokens"]],
+        ["tokens written", figures["output_tokens"]],
         *speed,
-        ["replies that are no JSON", told["unreadable"]],
-        ["replies that were cut off", told["cut"]],
+        ["replies that are not JSON", figures["unreadable"]],
+        ["truncated replies", figures["cut"]],
         *failed,
-        ["seconds in all", round(found.seconds)],
+        ["seconds in total", round(results.seconds)],
     ]
-    note = "What failed while the server was stopped is counted too, and so is asking whether it is back."
-    return Table("The model at work", (Column(found.weights), Column("number")), rows, note)
+    note = "Calls that failed during the outage are counted, health checks included."
+    return Table("Model calls", (Column(results.weights), Column("number")), rows, note)
 
 
-def _verdict(found: Measured) -> str:
+def _verdict(results: LocalModelResults) -> str:
     """Return a conclusion in one sentence; a difference counts if its interval excludes zero."""
-    told = differences(found.alone, found.asked)["label_right"]
-    if len(found.asked) < _FEW:
-        return f"{len(found.asked)} turns are too few to tell whether the model is worth it."
-    if told.low > 0:
-        return "On these turns the model labels more of them rightly than cofio does without one."
-    if told.high < 0:
-        return "On these turns the model is worse than none: use a larger one, or none."
-    return "On these turns no difference between this model and none can be told: so few cases do not show it."
+    gain = differences(results.without_llm, results.with_llm)["label_right"]
+    if len(results.with_llm) < _MIN_TURNS:
+        return f"{len(results.with_llm)} turns are too few for a conclusion."
+    if gain.low > 0:
+        return "On these turns label accuracy is higher with the model."
+    if gain.high < 0:
+        return "On these turns label accuracy is lower with the model: use a larger one, or none."
+    return "On these turns the difference in label accuracy is not significant."
 
 
-def fetched() -> Path | None:
+def find_downloaded() -> Path | None:
     """Return the largest weights downloaded by `scripts/local_model.py`."""
     return max(HOME.glob("*.gguf"), key=lambda file: file.stat().st_size, default=None)
 
@@ -497,44 +521,46 @@ def fetched() -> Path | None:
 # ── the command ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _command(parser: argparse.ArgumentParser, given: argparse.Namespace) -> str:
+def _command(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str:
     """Return the command of the report, with the options that differ from the defaults."""
     names = ("threads", "turns", "cases", "minutes", "split")
-    other = [f"--{name} {getattr(given, name)}" for name in names if getattr(given, name) != parser.get_default(name)]
-    return f'make eval-llm EVAL="{" ".join(other)}"' if other else "make eval-llm"
+    changed = [
+        f"--{name} {getattr(options, name)}" for name in names if getattr(options, name) != parser.get_default(name)
+    ]
+    return f'make eval-llm EVAL="{" ".join(changed)}"' if changed else "make eval-llm"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    usual = Wanted()
+    defaults = Amount()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--gguf", type=Path, default=fetched(), help="weights; default: the downloaded ones")
+    parser.add_argument("--gguf", type=Path, default=find_downloaded(), help="weights; default: the downloaded ones")
     parser.add_argument("--url", default="", help="URL of a running server, as in EXTRACT_URL")
     parser.add_argument("--name", default="local", help="the server's name of its model")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--turns", type=int, default=usual.turns)
-    parser.add_argument("--cases", type=int, default=usual.cases)
-    parser.add_argument("--minutes", type=float, default=usual.minutes, help="time limit for starting turns")
-    parser.add_argument("--split", choices=("dev", "test"), default=usual.split)
+    parser.add_argument("--turns", type=int, default=defaults.turns)
+    parser.add_argument("--cases", type=int, default=defaults.cases)
+    parser.add_argument("--minutes", type=float, default=defaults.minutes, help="time limit for starting turns")
+    parser.add_argument("--split", choices=("dev", "test"), default=defaults.split)
     parser.add_argument("--write", type=Path, metavar="FOLDER")
-    given = parser.parse_args(arguments)
-    if not given.url and not (given.gguf and given.gguf.exists()):
-        say("There are no weights. `make eval-llm` downloads some (1.1 GB); --gguf and --url select your own.")
+    options = parser.parse_args(arguments)
+    if not options.url and not (options.gguf and options.gguf.exists()):
+        print_status("There are no weights. `make eval-llm` downloads some (1.1 GB); --gguf and --url select your own.")
         return 2
     server: Server = (
-        Given(given.url, given.name)
-        if given.url
-        else LlamaServer(HOME / "venv" / "bin" / "python", given.gguf, given.threads)
+        ExternalServer(options.url, options.name)
+        if options.url
+        else LlamaServer(HOME / "venv" / "bin" / "python", options.gguf, options.threads)
     )
-    weights = given.name if given.url else given.gguf.stem
+    weights = options.name if options.url else options.gguf.stem
     try:
         with running(server):
-            wanted = Wanted(given.turns, given.cases, given.minutes, given.split)
-            told = replace(evaluate(server, weights, wanted), command=_command(parser, given))
+            amount = Amount(options.turns, options.cases, options.minutes, options.split)
+            page = replace(evaluate(server, weights, amount), command=_command(parser, options))
     except CofioError as error:
-        say(f"{error.message} {error.hint}")
+        print_status(f"{error.message} {error.hint}")
         return 1
-    print(told.text())
-    for path in told.write(given.write) if given.write else ():
+    print(page.text())
+    for path in page.write(options.write) if options.write else ():
         print(f"Wrote {path}.")
     return 0
 

@@ -31,7 +31,7 @@ from cofio_eval.streams import Stream, StreamOutcome
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = tuple(ROOT / "evals" / "data" / "streams" / name for name in ("dev", "test"))
-BAR = 0.95
+MIN_SHARE = 0.95
 #: (name of the figure, counter of the successes, counter of the cases)
 FIGURES = (
     ("facts", "facts stored", "facts"),
@@ -57,9 +57,9 @@ class Change:
 
     def is_about(self, memory: str) -> bool:
         """Return whether a memory says the earlier fact."""
-        known = self.earlier
-        return known is not None and (
-            _plain(memory) == _plain(known["text"]) or streams.holds(memory, known["keywords"])
+        earlier = self.earlier
+        return earlier is not None and (
+            _normalize(memory) == _normalize(earlier["text"]) or streams.holds(memory, earlier["keywords"])
         )
 
 
@@ -70,25 +70,25 @@ class Oracle:
         self._exchanges = stream["exchanges"]
         self._facts = {fact["id"]: fact for exchange in self._exchanges for fact in exchange["facts"]}
         labels = [
-            change for exchange in self._exchanges for change in self._labels(exchange) if change.action != "NOOP"
+            change for exchange in self._exchanges for change in self._list_changes(exchange) if change.action != "NOOP"
         ]
-        self._changes = {_plain(change.text): change for change in labels}
+        self._changes = {_normalize(change.text): change for change in labels}
         self.calls = 0
         self.input_tokens = 0  # four characters each
         self.hidden: list[str] = []  # changes to memories that were not shown to it
 
     def answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reply to a request of OpenAI's chat interface."""
-        user = next(each["content"] for each in body["messages"] if each["role"] == "user")
-        tokens = sum(len(each["content"]) for each in body["messages"]) // 4
+        user = next(message["content"] for message in body["messages"] if message["role"] == "user")
+        tokens = sum(len(message["content"]) for message in body["messages"]) // 4
         self.calls += 1
         self.input_tokens += tokens
-        said = {"facts": self._extracted(user)} if "<transcript>" in user else {"decisions": self._decided(user)}
-        message = {"role": "assistant", "content": json.dumps(said)}
-        usage = {"prompt_tokens": tokens, "completion_tokens": len(message["content"]) // 4}
-        return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+        content = {"facts": self._extract(user)} if "<transcript>" in user else {"decisions": self._decide(user)}
+        reply = {"role": "assistant", "content": json.dumps(content)}
+        usage = {"prompt_tokens": tokens, "completion_tokens": len(reply["content"]) // 4}
+        return {"choices": [{"index": 0, "message": reply, "finish_reason": "stop"}], "usage": usage}
 
-    def _labels(self, exchange: Mapping[str, Any]) -> Iterator[Change]:
+    def _list_changes(self, exchange: Mapping[str, Any]) -> Iterator[Change]:
         """Yield the changes of an exchange: its first fact replaces the fact named by `replaces`."""
         earlier = self._facts.get(exchange.get("replaces"))
         for fact in exchange["facts"]:
@@ -96,16 +96,16 @@ class Oracle:
             earlier = None
         if ended := self._facts.get(exchange.get("deletes")):
             yield Change(f"No longer true: {ended['text']}", "DELETE", ended)
-        if known := self._facts.get(exchange.get("repeats")):
-            yield Change(known["text"], "NOOP", known)
+        if repeated := self._facts.get(exchange.get("repeats")):
+            yield Change(repeated["text"], "NOOP", repeated)
 
-    def _extracted(self, user: str) -> list[dict[str, Any]]:
+    def _extract(self, user: str) -> list[dict[str, Any]]:
         """Return the labels of the exchanges in the prompt, without those that a later one changes."""
         transcript = user.partition("<transcript>")[2].partition("</transcript>")[0]
-        shown = [(name, self._labelled(said)) for name, said in _EXCHANGE.findall(transcript)]
-        labels = [(name, change) for name, exchange in shown if exchange for change in self._labels(exchange)]
+        exchanges = [(name, self._find_exchange(text)) for name, text in _EXCHANGE.findall(transcript)]
+        labels = [(name, change) for name, exchange in exchanges if exchange for change in self._list_changes(exchange)]
         outdated = {change.earlier["text"] for _, change in labels if change.earlier and change.action != "NOOP"}
-        told = {change.text for _, change in labels}
+        texts = {change.text for _, change in labels}
         return [
             {
                 "exchange": name,
@@ -117,38 +117,42 @@ class Oracle:
                 "entities": [],
             }
             for name, change in labels
-            if change.text not in outdated and not (change.action == "DELETE" and change.earlier_text in told)
+            if change.text not in outdated and not (change.action == "DELETE" and change.earlier_text in texts)
         ]
 
-    def _labelled(self, said: str) -> Mapping[str, Any] | None:
+    def _find_exchange(self, text: str) -> Mapping[str, Any] | None:
         """Return the exchange of the stream that matches the transcript, if there is one."""
-        spoken = set(words(" ".join(_TURN.findall(said))))
-        exchange: Mapping[str, Any] = max(self._exchanges, key=lambda each: _shared(spoken, each["user"]))
-        return exchange if _shared(spoken, exchange["user"]) >= _SAME_TURN else None
+        turn_words = set(words(" ".join(_TURN.findall(text))))
+        exchange: Mapping[str, Any] = max(
+            self._exchanges, key=lambda candidate: _measure_overlap(turn_words, candidate["user"])
+        )
+        return exchange if _measure_overlap(turn_words, exchange["user"]) >= _SAME_TURN else None
 
-    def _decided(self, user: str) -> list[dict[str, Any]]:
+    def _decide(self, user: str) -> list[dict[str, Any]]:
         memories = {row["memory"]: row["text"] for row in _rows(user, "memories")}
-        return [self._decision(fact, memories) for fact in _rows(user, "facts")]
+        return [self._decide_fact(fact, memories) for fact in _rows(user, "facts")]
 
-    def _decision(self, fact: Mapping[str, Any], memories: Mapping[str, str]) -> dict[str, Any]:
-        change = self._changes.get(_plain(fact["text"])) or Change(fact["text"], "ADD")
-        shown = [each["memory"] for each in fact["similar"]]
-        memory = next((name for name in shown if change.is_about(memories[name])), None)
+    def _decide_fact(self, fact: Mapping[str, Any], memories: Mapping[str, str]) -> dict[str, Any]:
+        change = self._changes.get(_normalize(fact["text"])) or Change(fact["text"], "ADD")
+        candidates = [candidate["memory"] for candidate in fact["similar"]]
+        memory = next((name for name in candidates if change.is_about(memories[name])), None)
         if change.earlier and memory is None:
             self.hidden.append(f"{change.action} of {change.earlier['text']!r} by {change.text!r}")
         action = change.action if memory else "ADD"
-        if known := next((name for name in shown if _plain(memories[name]) == _plain(fact["text"])), None):
-            action, memory = "NOOP", known
+        if duplicate := next(
+            (name for name in candidates if _normalize(memories[name]) == _normalize(fact["text"])), None
+        ):
+            action, memory = "NOOP", duplicate
         return {"fact": fact["fact"], "action": action, "memory": memory, "text": None}
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.split())
 
 
-def _shared(said: set[str], turn: str) -> float:
-    wanted = set(words(turn))
-    return len(said & wanted) / max(1, len(said | wanted))
+def _measure_overlap(found_words: set[str], turn: str) -> float:
+    turn_words = set(words(turn))
+    return len(found_words & turn_words) / max(1, len(found_words | turn_words))
 
 
 def _rows(prompt: str, name: str) -> list[dict[str, Any]]:
@@ -186,10 +190,10 @@ def run(stream: Stream, settings: Settings, embedder: Embedder) -> tuple[StreamO
     """Learn a stream with the oracle as the provider; return the counts and the oracle."""
     oracle = Oracle(stream)
     with serve(oracle) as url:
-        own = replace(
+        run_settings = replace(
             settings, extract_provider="openai", extract_model="oracle", extract_key="oracle", extract_url=url
         )
-        return streams.run(stream, own, embedder, use_llm=True), oracle
+        return streams.run(stream, run_settings, embedder, use_llm=True), oracle
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -197,29 +201,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m evals.oracle", description=__doc__.partition("\n")[0])
     parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="stream files or folders of them")
     parser.add_argument("--failures", action="store_true", help="list the failed cases")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     settings = Settings.load()
     embedder = bootstrap.make_embedder(settings)
-    reached = True
-    for path in asked.paths or SETS:
-        learned = streams.read(path)
-        runs = [run(each, settings, embedder) for each in learned]
+    is_met = True
+    for path in options.paths or SETS:
+        stream_list = streams.read(path)
+        runs = [run(stream, settings, embedder) for stream in stream_list]
         total = streams.total(outcome for outcome, _ in runs)
-        shares = [(name, right, all_, total.share(right, all_)) for name, right, all_ in FIGURES]
-        reached &= all(share is None or share >= BAR for *_, share in shares)
-        exchanges = sum(len(each["exchanges"]) for each in learned)
+        shares = [(name, success, case, total.share(success, case)) for name, success, case in FIGURES]
+        is_met &= all(value is None or value >= MIN_SHARE for *_, value in shares)
+        exchanges = sum(len(stream["exchanges"]) for stream in stream_list)
         tokens, calls = sum(oracle.input_tokens for _, oracle in runs), sum(oracle.calls for _, oracle in runs)
-        figures = [f"{name} {total.counts[right]} of {total.counts[all_]}" for name, right, all_, _ in shares]
+        figures = [f"{name} {total.counts[success]} of {total.counts[case]}" for name, success, case, _ in shares]
         figures += [f"noise {total.counts['noise stored']} of {total.counts['noise']}"]
         figures += [
             f"overwrites {total.counts['overwrites']}",
             f"good {total.counts['good']} of {total.counts['stored']}",
         ]
         print(f"{path}: {', '.join(figures)}; {calls} calls, {100 * tokens // exchanges} tokens per 100 exchanges")
-        if asked.failures:
+        if options.failures:
             lost = [failure for outcome, _ in runs for failure in outcome.failures if " injected" not in failure]
-            print(*lost, *(f"not shown: {each}" for _, oracle in runs for each in oracle.hidden), sep="\n")
-    return 0 if reached else 1
+            print(*lost, *(f"not shown: {stream}" for _, oracle in runs for stream in oracle.hidden), sep="\n")
+    return 0 if is_met else 1
 
 
 if __name__ == "__main__":

@@ -25,40 +25,40 @@ class Curve:
     dashed: bool = False
 
 
-def log_log(title: str, across: str, up: str, lines: Sequence[Curve]) -> str:
+def log_log(title: str, x_label: str, y_label: str, lines: Sequence[Curve]) -> str:
     """Return the plot over two logarithmic axes as an SVG document. All coordinates must be above 0."""
-    every = [point for line in lines for point in line.points]
-    x = _LogTicks.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
-    y = _LogTicks.over([point[1] for point in every], _HEIGHT - _BOTTOM, _TOP)
-    return _plot(title, across, up, lines, x, y)
+    points = [point for line in lines for point in line.points]
+    x = _LogTicks.from_values([point[0] for point in points], _LEFT, _WIDTH - _RIGHT)
+    y = _LogTicks.from_values([point[1] for point in points], _HEIGHT - _BOTTOM, _TOP)
+    return _plot(title, x_label, y_label, lines, x, y)
 
 
-def linear(title: str, across: str, up: str, lines: Sequence[Curve], *, within: Sequence[float] = ()) -> str:
+def linear(title: str, x_label: str, y_label: str, lines: Sequence[Curve], *, within: Sequence[float] = ()) -> str:
     """Return the plot over two linear axes as an SVG document. `within` is the left, right, bottom and top limit."""
-    every = [point for line in lines for point in line.points]
-    left, right, bottom, top = within or (*_bounds([x for x, _ in every]), *_bounds([y for _, y in every]))
+    points = [point for line in lines for point in line.points]
+    left, right, bottom, top = within or (*_bounds([x for x, _ in points]), *_bounds([y for _, y in points]))
     x = _LinearTicks(left, right, _LEFT, _WIDTH - _RIGHT)
     y = _LinearTicks(bottom, top, _HEIGHT - _BOTTOM, _TOP)
-    return _plot(title, across, up, lines, x, y)
+    return _plot(title, x_label, y_label, lines, x, y)
 
 
-def log_linear(title: str, across: str, up: str, lines: Sequence[Curve]) -> str:
+def log_linear(title: str, x_label: str, y_label: str, lines: Sequence[Curve]) -> str:
     """Return the plot over a logarithmic x axis and a linear y axis from 0 as an SVG document."""
-    every = [point for line in lines for point in line.points]
-    x = _LogTicks.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
-    y = _LinearTicks(0.0, _bounds([y for _, y in every])[1], _HEIGHT - _BOTTOM, _TOP)
-    return _plot(title, across, up, lines, x, y)
+    points = [point for line in lines for point in line.points]
+    x = _LogTicks.from_values([point[0] for point in points], _LEFT, _WIDTH - _RIGHT)
+    y = _LinearTicks(0.0, _bounds([y for _, y in points])[1], _HEIGHT - _BOTTOM, _TOP)
+    return _plot(title, x_label, y_label, lines, x, y)
 
 
-def _plot(title: str, across: str, up: str, lines: Sequence[Curve], x: _Axis, y: _Axis) -> str:
+def _plot(title: str, x_label: str, y_label: str, lines: Sequence[Curve], x: _Axis, y: _Axis) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" font-size="12"'
         f' font-family="system-ui, sans-serif" fill="{_INK}">',
         f"<title>{escape(title)}</title>",
         _text(_LEFT, 24, title, size=15, weight=600),
         *_grid(x, y),
-        _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 14, across, anchor="middle"),
-        f'<g transform="rotate(-90 18 {_HEIGHT / 2})">{_text(18, _HEIGHT / 2, up, anchor="middle")}</g>',
+        _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 14, x_label, anchor="middle"),
+        f'<g transform="rotate(-90 18 {_HEIGHT / 2})">{_text(18, _HEIGHT / 2, y_label, anchor="middle")}</g>',
     ]
     for place, line in enumerate(lines):
         parts += _curve(line, x, y)
@@ -74,7 +74,7 @@ class _Axis(Protocol):
     @property
     def end(self) -> float: ...
     def place(self, value: float) -> float: ...
-    def marks(self) -> list[float]: ...
+    def ticks(self) -> list[float]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +87,15 @@ class _LogTicks:
     end: float
 
     @classmethod
-    def over(cls, values: Sequence[float], start: float, end: float) -> _LogTicks:
+    def from_values(cls, values: Sequence[float], start: float, end: float) -> _LogTicks:
         low, high = floor(log10(min(values))), ceil(log10(max(values)))
         return cls(low, max(high, low + 1), start, end)
 
     def place(self, value: float) -> float:
-        share = (log10(value) - self.low) / (self.high - self.low)
-        return round(self.start + share * (self.end - self.start), 1)
+        fraction = (log10(value) - self.low) / (self.high - self.low)
+        return round(self.start + fraction * (self.end - self.start), 1)
 
-    def marks(self) -> list[float]:
+    def ticks(self) -> list[float]:
         return [10.0**power for power in range(self.low, self.high + 1)]
 
 
@@ -109,10 +109,10 @@ class _LinearTicks:
     end: float
 
     def place(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low)
-        return round(self.start + share * (self.end - self.start), 1)
+        fraction = (value - self.low) / (self.high - self.low)
+        return round(self.start + fraction * (self.end - self.start), 1)
 
-    def marks(self) -> list[float]:
+    def ticks(self) -> list[float]:
         step = _step(self.high - self.low)
         return [place * step for place in range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1)]
 
@@ -131,41 +131,44 @@ def _bounds(values: Sequence[float]) -> tuple[float, float]:
 
 def _grid(x: _Axis, y: _Axis) -> list[str]:
     parts = []
-    for value in x.marks():
-        at = x.place(value)
-        parts.append(_stroke(f"M{at} {y.start}V{y.end}", _GRID, 'stroke-opacity=".35"'))
-        parts.append(_text(at, y.start + 18, f"{value:,.10g}", anchor="middle"))
-    for value in y.marks():
-        at = y.place(value)
-        parts.append(_stroke(f"M{x.start} {at}H{x.end}", _GRID, 'stroke-opacity=".35"'))
-        parts.append(_text(x.start - 8, at + 4, f"{value:,.10g}", anchor="end"))
+    for value in x.ticks():
+        position = x.place(value)
+        parts.append(_stroke(f"M{position} {y.start}V{y.end}", _GRID, 'stroke-opacity=".35"'))
+        parts.append(_text(position, y.start + 18, f"{value:,.10g}", anchor="middle"))
+    for value in y.ticks():
+        position = y.place(value)
+        parts.append(_stroke(f"M{x.start} {position}H{x.end}", _GRID, 'stroke-opacity=".35"'))
+        parts.append(_text(x.start - 8, position + 4, f"{value:,.10g}", anchor="end"))
     return parts
 
 
 def _curve(line: Curve, x: _Axis, y: _Axis) -> list[str]:
-    places = [(x.place(across), y.place(up)) for across, up in line.points]
-    path = "M" + "L".join(f"{across} {up}" for across, up in places)
+    places = [(x.place(x_position), y.place(y_position)) for x_position, y_position in line.points]
+    path = "M" + "L".join(f"{x_position} {y_position}" for x_position, y_position in places)
     size = 3.5 if len(places) > 1 else 6
-    dots = [f'<circle cx="{across}" cy="{up}" r="{size}" fill="{line.colour}"/>' for across, up in places]
+    dots = [
+        f'<circle cx="{x_position}" cy="{y_position}" r="{size}" fill="{line.colour}"/>'
+        for x_position, y_position in places
+    ]
     return [_stroke(path, line.colour, _dashes(line)), *dots]
 
 
 def _values(lines: Sequence[Curve], x: _Axis, y: _Axis) -> list[str]:
     """Return the labels with each line's last value at its end; overlapping ones are moved down."""
-    parts, free = [], 0.0
+    parts, next_free = [], 0.0
     for line in sorted(lines, key=lambda line: -line.points[-1][1]):
-        across, up = line.points[-1]
-        at = max(y.place(up) + 4, free)
-        parts.append(_text(x.place(across) + 8, at, f"{up:,.3g}", colour=line.colour, size=11))
-        free = at + 12
+        x_value, y_value = line.points[-1]
+        y_position = max(y.place(y_value) + 4, next_free)
+        parts.append(_text(x.place(x_value) + 8, y_position, f"{y_value:,.3g}", colour=line.colour, size=11))
+        next_free = y_position + 12
     return parts
 
 
-def _legend(line: Curve, at: float) -> list[str]:
+def _legend(line: Curve, y: float) -> list[str]:
     left = _WIDTH - _RIGHT + 48
     return [
-        _stroke(f"M{left} {at}H{left + 28}", line.colour, _dashes(line)),
-        _text(left + 36, at + 4, line.name),
+        _stroke(f"M{left} {y}H{left + 28}", line.colour, _dashes(line)),
+        _text(left + 36, y + 4, line.name),
     ]
 
 
@@ -173,8 +176,8 @@ def _dashes(line: Curve) -> str:
     return 'stroke-width="2.5"' + (' stroke-dasharray="6 4"' if line.dashed else "")
 
 
-def _stroke(path: str, colour: str, more: str) -> str:
-    return f'<path d="{path}" fill="none" stroke="{colour}" {more}/>'
+def _stroke(path: str, colour: str, attributes: str) -> str:
+    return f'<path d="{path}" fill="none" stroke="{colour}" {attributes}/>'
 
 
 def _text(

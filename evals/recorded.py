@@ -34,12 +34,12 @@ SET = ROOT / "evals" / "data" / "streams" / "test"
 REPLIES = ROOT / "evals" / "data" / "replies.jsonl"
 #: (name of the figure, counter of the successes, counter of the cases, least share)
 FIGURES = (("facts", "facts stored", "facts", 0.85), ("updates", "updates right", "updates", 0.80))
-MOST_OVERWRITES = 0.01  # share of the new facts
+MAX_OVERWRITES = 0.01  # share of the new facts
 PROVIDERS = ("openai", "anthropic")
 #: Parts of a prompt that differ between processors, because scores of the local models do in the last digits: the
 #: similarity of candidates, and which memories are listed as known.
 _VARYING = re.compile(r', "similarity": [0-9.]+|<known>\n.*?</known>\n\n', re.DOTALL)
-_LOOK = 0.5  # seconds between two checks for an awaited reply
+_POLL_SECONDS = 0.5  # seconds between two checks for an awaited reply
 
 
 def digest(system: str, user: str) -> str:
@@ -47,7 +47,7 @@ def digest(system: str, user: str) -> str:
     return hashlib.sha256(f"{system}\n\n{_VARYING.sub('', user)}".encode()).hexdigest()[:24]
 
 
-class Recorded:
+class RecordedReplies:
     """Replies by the digest of their prompt; missing ones are requested in a folder, if one is given."""
 
     def __init__(self, replies: Mapping[str, str], folder: Path | None = None) -> None:
@@ -64,42 +64,42 @@ class Recorded:
         self.calls += 1
         self.characters += len(system) + len(user)
         if name not in self._replies and self._folder:
-            self._replies[name] = _answer(self._folder, name, f"{system}\n\n{user}\n")
-        found = self._replies.get(name)
-        (self.missing if found is None else self.used).add(name)
-        return found
+            self._replies[name] = _await_reply(self._folder, name, f"{system}\n\n{user}\n")
+        text = self._replies.get(name)
+        (self.missing if text is None else self.used).add(name)
+        return text
 
     @property
     def lines(self) -> list[str]:
         """Return the used replies in the file format."""
-        told = ({"prompt": name, "reply": json.loads(self._replies[name])} for name in sorted(self.used))
-        return [json.dumps(each, ensure_ascii=False) for each in told]
+        rows = ({"prompt": name, "reply": json.loads(self._replies[name])} for name in sorted(self.used))
+        return [json.dumps(row, ensure_ascii=False) for row in rows]
 
 
-def read(path: Path = REPLIES) -> dict[str, str]:
+def read_replies(path: Path = REPLIES) -> dict[str, str]:
     """Return the recorded replies by the digests of their prompts."""
-    told = map(json.loads, path.read_text(encoding="utf-8").splitlines()) if path.exists() else ()
-    return {each["prompt"]: json.dumps(each["reply"], ensure_ascii=False) for each in told}
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines()) if path.exists() else ()
+    return {row["prompt"]: json.dumps(row["reply"], ensure_ascii=False) for row in rows}
 
 
-def _answer(folder: Path, name: str, prompt: str) -> str:
+def _await_reply(folder: Path, name: str, prompt: str) -> str:
     """Write a prompt to the folder, and wait for its reply."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.txt").write_text(prompt, encoding="utf-8")
     while True:
         with suppress(OSError, ValueError):  # missing or incomplete
             return json.dumps(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")), ensure_ascii=False)
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
 
 
-def prompt_of(body: Mapping[str, Any]) -> tuple[str, str]:
+def split_prompt(body: Mapping[str, Any]) -> tuple[str, str]:
     """Return the system and the user part of a request to any of the providers."""
-    said = {each["role"]: each["content"] for each in body["messages"]}
+    contents = {message["role"]: message["content"] for message in body["messages"]}
     blocks = body.get("system")
-    return said.get("system") or "".join(block["text"] for block in blocks or ()), said["user"]
+    return contents.get("system") or "".join(block["text"] for block in blocks or ()), contents["user"]
 
 
-def as_told_by(provider: str, text: str, tokens: int) -> dict[str, Any]:
+def to_provider_format(provider: str, text: str, tokens: int) -> dict[str, Any]:
     """Return a reply in the format of a provider's interface."""
     message = {"role": "assistant", "content": text}
     if provider == "anthropic":
@@ -115,18 +115,18 @@ def as_told_by(provider: str, text: str, tokens: int) -> dict[str, Any]:
 
 
 @contextmanager
-def serve(recorded: Recorded, provider: str) -> Iterator[str]:
+def serve(recorded: RecordedReplies, provider: str) -> Iterator[str]:
     """Serve replies on a free local port with the provider's interface; yield the URL for EXTRACT_URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            system, user = prompt_of(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            system, user = split_prompt(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             text = recorded.reply(system, user)
-            told = as_told_by(provider, text or "", (len(system) + len(user)) // 4)
+            body = to_provider_format(provider, text or "", (len(system) + len(user)) // 4)
             error = {"error": {"type": "invalid_request_error", "message": "no reply is recorded for this prompt"}}
-            reply = json.dumps(error if text is None else told).encode()
+            reply = json.dumps(error if text is None else body).encode()
             self.send_response(400 if text is None else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(reply)))
@@ -146,8 +146,8 @@ def serve(recorded: Recorded, provider: str) -> Iterator[str]:
 
 def settings_for(settings: Settings, provider: str, url: str) -> Settings:
     """Return the settings for a provider's model at this URL."""
-    named = {"extract_provider": provider, "extract_model": "recorded", "extract_timeout": 3600.0}
-    return replace(settings, **named, extract_url=url, extract_key="recorded")  # type: ignore[arg-type]
+    model_settings = {"extract_provider": provider, "extract_model": "recorded", "extract_timeout": 3600.0}
+    return replace(settings, **model_settings, extract_url=url, extract_key="recorded")  # type: ignore[arg-type]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -158,30 +158,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--failures", action="store_true", help="list the failed cases")
     parser.add_argument("--ask", type=Path, metavar="FOLDER", help="folder for missing prompts and replies")
     parser.add_argument("--write", type=Path, metavar="FILE", help="output file for the replies used")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     settings = Settings.load()
     embedder = bootstrap.make_embedder(settings)
-    recorded = Recorded(read(), asked.ask)
+    recorded = RecordedReplies(read_replies(), options.ask)
     outcomes = []
-    for stream in (stream for path in asked.paths or [SET] for stream in streams.read(path)):
-        with serve(recorded, asked.provider) as url:
-            own = settings_for(settings, asked.provider, url)
-            outcomes.append(streams.run(stream, own, embedder, use_llm=True))
-    if asked.write:
-        asked.write.write_text("".join(f"{line}\n" for line in recorded.lines), encoding="utf-8")
-    return _told(streams.total(outcomes), recorded, failures=asked.failures)
+    for stream in (stream for path in options.paths or [SET] for stream in streams.read(path)):
+        with serve(recorded, options.provider) as url:
+            run_settings = settings_for(settings, options.provider, url)
+            outcomes.append(streams.run(stream, run_settings, embedder, use_llm=True))
+    if options.write:
+        options.write.write_text("".join(f"{line}\n" for line in recorded.lines), encoding="utf-8")
+    return _print_figures(streams.total(outcomes), recorded, failures=options.failures)
 
 
-def _told(total: streams.StreamOutcome, recorded: Recorded, *, failures: bool) -> int:
+def _print_figures(total: streams.StreamOutcome, recorded: RecordedReplies, *, failures: bool) -> int:
     counts = total.counts
-    reached = recorded.calls > 0 and not recorded.missing
-    for name, right, all_, least in FIGURES:
-        share = total.share(right, all_) or 0.0
-        reached &= share >= least
-        print(f"{name}: {counts[right]} of {counts[all_]}, {100 * share:.1f} %; at least {100 * least:.0f} %")
-    wrong = counts["overwrites"] / max(1, counts["new facts"])
-    reached &= wrong <= MOST_OVERWRITES
-    print(f"overwrites: {counts['overwrites']} of {counts['new facts']}, {100 * wrong:.1f} %; at most 1 %")
+    is_met = recorded.calls > 0 and not recorded.missing
+    for name, success, case, minimum in FIGURES:
+        value = total.share(success, case) or 0.0
+        is_met &= value >= minimum
+        print(f"{name}: {counts[success]} of {counts[case]}, {100 * value:.1f} %; at least {100 * minimum:.0f} %")
+    overwrite_share = counts["overwrites"] / max(1, counts["new facts"])
+    is_met &= overwrite_share <= MAX_OVERWRITES
+    print(f"overwrites: {counts['overwrites']} of {counts['new facts']}, {100 * overwrite_share:.1f} %; at most 1 %")
     print(
         f"deletions {counts['deletions honoured']} of {counts['deletions']}, noise {counts['noise stored']} of"
         f" {counts['noise']}, good {counts['good']} of {counts['stored']}"
@@ -191,7 +191,7 @@ def _told(total: streams.StreamOutcome, recorded: Recorded, *, failures: bool) -
     )
     if failures:
         print(*(failure for failure in total.failures if " injected" not in failure), sep="\n")
-    return 0 if reached else 1
+    return 0 if is_met else 1
 
 
 if __name__ == "__main__":

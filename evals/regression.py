@@ -19,9 +19,9 @@ from cofio_eval.metrics import DRAWS, SEED, Figure, mean
 from cofio_eval.report import Column
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
-AGAIN = "If that is intended, record new results: make results DATA=folder."
+HINT = "If that is intended, record new results: make results DATA=folder."
 PROCESSORS = 0.005  # int8 arithmetic differs: R@10 of the same code is 84.6 % on a Neoverse-N1, 84.0 % on a Xeon
-SHOWN = 20  # lost cases that are listed
+MAX_LISTED = 20  # lost cases that are listed
 
 Case = TypeVar("Case")
 Score = Callable[[Sequence[Case]], float]
@@ -36,8 +36,8 @@ class Comparison(Generic[Case]):
     """Both scores, the difference with its interval, and the cases that got worse, the worst first."""
 
     name: str
-    before: float
-    now: float
+    recorded_score: float
+    measured_score: float
     difference: Figure
     lost: tuple[str, ...]
 
@@ -47,19 +47,20 @@ class Comparison(Generic[Case]):
         return self.difference.high < -PROCESSORS
 
     def __str__(self) -> str:
-        moved = Column("", "±%", 2).written(self.difference)
-        more = f" and {len(self.lost) - SHOWN} more" if len(self.lost) > SHOWN else ""
-        names = ", ".join(self.lost[:SHOWN]) + more if self.lost else "none by itself"
+        difference = Column("", "±%", 2).written(self.difference)
+        suffix = f" and {len(self.lost) - MAX_LISTED} more" if len(self.lost) > MAX_LISTED else ""
+        names = ", ".join(self.lost[:MAX_LISTED]) + suffix if self.lost else "none by itself"
         return (
-            f"{self.name}: {100 * self.now:.2f} % where {100 * self.before:.2f} % was recorded ({moved} points)."
-            f" Lost: {names}. {AGAIN}"
+            f"{self.name}: {100 * self.measured_score:.2f} % where {100 * self.recorded_score:.2f} % was recorded"
+            f" ({difference} points)."
+            f" Lost: {names}. {HINT}"
         )
 
 
-def compared(
+def compare_runs(
     name: str,
-    before: Mapping[str, Case],
-    now: Mapping[str, Case],
+    recorded_cases: Mapping[str, Case],
+    measured_cases: Mapping[str, Case],
     *,
     score: Score[Case] = mean,  # type: ignore[assignment]
     worth: Callable[[Case], float] = float,  # type: ignore[assignment]
@@ -69,24 +70,39 @@ def compared(
 
     Raise Incomparable if the runs have different cases.
     """
-    if apart := before.keys() ^ now.keys():
-        missing, unknown = sorted(before.keys() - now.keys()), sorted(now.keys() - before.keys())
-        raise Incomparable(
-            f"{name}: {len(apart)} cases are not in both runs. Recorded and not measured: {_some(missing)}."
-            f" Measured and not recorded: {_some(unknown)}. {AGAIN}"
+    if unmatched := recorded_cases.keys() ^ measured_cases.keys():
+        missing, unknown = (
+            sorted(recorded_cases.keys() - measured_cases.keys()),
+            sorted(measured_cases.keys() - recorded_cases.keys()),
         )
-    ids = sorted(before)
-    old, new = [before[each] for each in ids], [now[each] for each in ids]
+        raise Incomparable(
+            f"{name}: {len(unmatched)} cases are not in both runs. Recorded and not measured: {_list_names(missing)}."
+            f" Measured and not recorded: {_list_names(unknown)}. {HINT}"
+        )
+    ids = sorted(recorded_cases)
+    recorded_values, measured_values = (
+        [recorded_cases[case_id] for case_id in ids],
+        [measured_cases[case_id] for case_id in ids],
+    )
     rng = np.random.default_rng(SEED)
-    drawn = (rng.integers(0, len(ids), len(ids)) for _ in range(draws if old != new else 1))
-    moved = [score([new[place] for place in some]) - score([old[place] for place in some]) for some in drawn]
-    low, high = np.quantile(moved, (0.025, 0.975))
-    fell = sorted((worth(now[each]) - worth(before[each]), each) for each in ids)
-    lost = tuple(each for by, each in fell if by < 0)
-    return Comparison(name, score(old), score(new), Figure(score(new) - score(old), float(low), float(high)), lost)
+    samples = (rng.integers(0, len(ids), len(ids)) for _ in range(draws if recorded_values != measured_values else 1))
+    differences = [
+        score([measured_values[row] for row in rows]) - score([recorded_values[row] for row in rows])
+        for rows in samples
+    ]
+    low, high = np.quantile(differences, (0.025, 0.975))
+    changes = sorted((worth(measured_cases[case_id]) - worth(recorded_cases[case_id]), case_id) for case_id in ids)
+    lost = tuple(case_id for change, case_id in changes if change < 0)
+    return Comparison(
+        name,
+        score(recorded_values),
+        score(measured_values),
+        Figure(score(measured_values) - score(recorded_values), float(low), float(high)),
+        lost,
+    )
 
 
-def recorded(name: str, key: str) -> Any:
+def load_recorded(name: str, key: str) -> Any:
     """Return the recorded value of this key, such as the score of each case by its id.
 
     Raise Incomparable if missing.
@@ -95,8 +111,8 @@ def recorded(name: str, key: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))[key]
     except (OSError, KeyError) as error:
-        raise Incomparable(f"docs/results/{name}.json has no {key}: {error!r}. {AGAIN}") from error
+        raise Incomparable(f"docs/results/{name}.json has no {key}: {error!r}. {HINT}") from error
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (" …" if len(names) > SHOWN else "") if names else "none"
+def _list_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:MAX_LISTED]) + (" …" if len(names) > MAX_LISTED else "") if names else "none"

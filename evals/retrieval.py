@@ -50,23 +50,23 @@ def evaluate(files: Sequence[Path], *, limit: int | None = None, embedder: Embed
     measurements = [
         retrieval.measure(file, limit=limit, embedder=embedder, progress=_Progress(file.name)) for file in files
     ]
-    values = {one.file: retrieval.compute_values(one) for one in measurements}
-    several = len(values) > 1
+    values = {measurement.file: retrieval.compute_values(measurement) for measurement in measurements}
+    has_several = len(values) > 1
     options = f" --limit {limit}" if limit else ""
     return Report(
         name="retrieval",
         title="Retrieval quality",
         command=f"python -m evals.retrieval {' '.join(values)}{options}",
         says=[
-            *(paragraph for one in measurements for paragraph in retrieval.describe(one)),
+            *(paragraph for measurement in measurements for paragraph in retrieval.describe(measurement)),
             *describe_tuning(files),
             retrieval.METHOD,
         ],
-        values={**values[files[0].name], **({"files": values} if several else {})},
+        values={**values[files[0].name], **({"files": values} if has_several else {})},
         tables=[
             table
             for name, figures in values.items()
-            for table in retrieval.list_tables(figures, f"{name}: " if several else "")
+            for table in retrieval.list_tables(figures, f"{name}: " if has_several else "")
         ],
         plots=plot(values),
         ends=["[Measure it on your data](../how-to/measure.md): `cofio eval retrieval FILE`."],
@@ -82,7 +82,9 @@ def plot(values_by_file: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     ]
     colours = [COLOURS[place % len(COLOURS)] for place in range(len(lines))]
     curves = [
-        Curve(name, colour, [(float(tokens), 100 * one.value) for tokens, one in figures["evidence_within"].items()])
+        Curve(
+            name, colour, [(float(tokens), 100 * figure.value) for tokens, figure in figures["evidence_within"].items()]
+        )
         for (name, figures), colour in zip(lines, colours, strict=True)
     ]
     dots = [
@@ -91,10 +93,14 @@ def plot(values_by_file: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         if figures["p50_ms"] is not None
     ]
     slowest = max(dot.points[0][0] for dot in dots)
-    most = max(budget for curve in curves for budget, _ in curve.points)
+    max_budget = max(budget for curve in curves for budget, _ in curve.points)
     return {
         "retrieval-tokens": linear(
-            "Evidence within a token budget", "tokens injected", "% of the evidence", curves, within=(0, most, 0, 100)
+            "Evidence within a token budget",
+            "tokens injected",
+            "% of the evidence",
+            curves,
+            within=(0, max_budget, 0, 100),
         ),
         "retrieval-time": linear(
             "Recall by latency", "ms per question (p50)", "R@10, %", dots, within=(0, 1.2 * slowest, 0, 100)

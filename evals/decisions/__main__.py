@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.decisions import measure
-from evals.decisions.duplicates import WAYS
+from evals.decisions.duplicates import OPERATIONS
 from evals.plots import COLOURS, Curve, linear
 
 MAX_LEAK = 0.25  # right limit of the plots
@@ -50,8 +50,8 @@ def _plot(name: str, figures: Mapping[str, Any]) -> str:
     for colour, score, label in ((COLOURS[7], "cosine", "cosine only"), (COLOURS[0], "checked", "cofio's check")):
         points = [(point["leak"], point["recall"]) for point in figures["curve"][score] if point["leak"] <= MAX_LEAK]
         curves.append(Curve(label, colour, list(dict.fromkeys(points)), dashed=score == "cosine"))
-    for colour, (way, label) in zip(COLOURS[1:], WAYS.items(), strict=False):
-        recall, leak = figures["defaults"][way]["recall"], figures["defaults"][way]["leak"]
+    for colour, (operation, label) in zip(COLOURS[1:], OPERATIONS.items(), strict=False):
+        recall, leak = figures["defaults"][operation]["recall"], figures["defaults"][operation]["leak"]
         if recall and leak and leak["value"] <= MAX_LEAK:
             curves.append(Curve(label, colour, [(leak["value"], recall["value"])]))
     title = f"Duplicates found by contradictions accepted: {name}"

@@ -27,7 +27,7 @@ _AT_ONCE = 250  # pairs that share a store
 _HALVINGS = 7  # bisection steps: to better than 0.01
 _STEPS = tuple(step / 50 for step in range(1, 51))
 #: Operations that detect duplicates, each at its default.
-WAYS = {"add": "add", "is_novel": "novelty check", "dedup": "deduplication"}
+OPERATIONS = {"add": "add", "is_novel": "novelty check", "dedup": "deduplication"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +53,23 @@ def compare(cases: PairCases, holding: Holding) -> list[DuplicatePair]:
 
 
 def _compare_pairs(cases: Sequence[PairCase], holding: Holding) -> list[DuplicatePair]:
-    old, new = [(case.id, case.known[0]) for case in cases], [(case.id, case.new) for case in cases]
-    with holding([*old, *new]) as (keeper, ids):
+    known_texts, new_texts = [(case.id, case.known[0]) for case in cases], [(case.id, case.new) for case in cases]
+    with holding([*known_texts, *new_texts]) as (keeper, ids):
         merged = {duplicate.id for duplicate in keeper.find_duplicates()}
     repeated = [old_id in merged or new_id in merged for old_id, new_id in zip(ids, ids[len(cases) :], strict=False)]
-    with holding(old) as (keeper, _):
-        near = [_measure_nearness(keeper, case) for case in cases]
+    with holding(known_texts) as (keeper, _):
+        nearness = [_measure_nearness(keeper, case) for case in cases]
         novelty = [keeper.is_novel(case.new, project=case.id) for case in cases]
         added = keeper.add_all([Fact(text=case.new, project=case.id) for case in cases])
     pairs = []
-    for place, case in enumerate(cases):
-        ways = {"add": added[place].action == "noop", "is_novel": not novelty[place].novel, "dedup": repeated[place]}
-        operations = frozenset(way for way, is_duplicate in ways.items() if is_duplicate)
-        pairs.append(DuplicatePair(case.expected, *near[place], operations))
+    for row, case in enumerate(cases):
+        results_by_operation = {
+            "add": added[row].action == "noop",
+            "is_novel": not novelty[row].novel,
+            "dedup": repeated[row],
+        }
+        operations = frozenset(operation for operation, is_duplicate in results_by_operation.items() if is_duplicate)
+        pairs.append(DuplicatePair(case.expected, *nearness[row], operations))
     return pairs
 
 
@@ -96,42 +100,52 @@ _PARTS = {"recall": ("noop",), "leak": _CHANGES, "others": ("add",)}  # expected
 def compute_values(pairs: Sequence[DuplicatePair]) -> dict[str, Any]:
     """Return the figures of the pairs of a set."""
     cosine, check = (
-        (_get_scores(pairs, by, ("noop",)), _get_scores(pairs, by, _CHANGES)) for by in ("cosine", "check")
+        (_get_scores(pairs, score, ("noop",)), _get_scores(pairs, score, _CHANGES)) for score in ("cosine", "check")
     )
-    recalls = zip(("cofio", "cosine", "difference"), at_leak(check, cosine), strict=True)
+    recalls = zip(("cofio", "cosine", "difference"), measure_recall_at_leak(check, cosine), strict=True)
     return {
         "pairs": len(pairs),
         "duplicates": len(cosine[0]),
         "contradictions": len(cosine[1]),
         "recall_at_5_leak": dict(recalls),
         "defaults": {
-            way: {
-                part: rate(way in pair.operations for pair in pairs if pair.expected in actions)
+            operation: {
+                part: rate(operation in pair.operations for pair in pairs if pair.expected in actions)
                 for part, actions in _PARTS.items()
             }
-            for way in WAYS
+            for operation in OPERATIONS
         },
         "curve": {"cosine": curve(cosine), "checked": curve(check)},
     }
 
 
-def _get_scores(pairs: Sequence[DuplicatePair], by: str, actions: Sequence[str]) -> _Row:
-    return np.array([getattr(pair, by) for pair in pairs if pair.expected in actions], float)
+def _get_scores(pairs: Sequence[DuplicatePair], score: str, actions: Sequence[str]) -> _Row:
+    return np.array([getattr(pair, score) for pair in pairs if pair.expected in actions], float)
 
 
-def at_leak(ours: tuple[_Row, _Row], theirs: tuple[_Row, _Row], leak: float = LEAK) -> tuple[Figure, Figure, Figure]:
+def measure_recall_at_leak(
+    first: tuple[_Row, _Row], second: tuple[_Row, _Row], leak: float = LEAK
+) -> tuple[Figure, Figure, Figure]:
     """Return the share of duplicates that each score accepts while the leak is at most `leak`, and their difference.
 
     The threshold is recomputed for every draw, and both scores use the same draws.
     """
     rng = np.random.default_rng(SEED)
-    same, against = len(ours[0]), len(ours[1])
+    duplicate_count, contradiction_count = len(first[0]), len(first[1])
     samples = []
     for _ in range(DRAWS):
-        picked, mistaken = rng.integers(0, same, same), rng.integers(0, against, against)
-        samples.append([_compute_recall(scores[0][picked], scores[1][mistaken], leak) for scores in (ours, theirs)])
+        duplicate_rows, contradiction_rows = (
+            rng.integers(0, duplicate_count, duplicate_count),
+            rng.integers(0, contradiction_count, contradiction_count),
+        )
+        samples.append(
+            [
+                _compute_recall(scores[0][duplicate_rows], scores[1][contradiction_rows], leak)
+                for scores in (first, second)
+            ]
+        )
     values = np.array(samples)
-    exact = [_compute_recall(*scores, leak) for scores in (ours, theirs)]
+    exact = [_compute_recall(*scores, leak) for scores in (first, second)]
     return (
         _to_figure(exact[0], values[:, 0]),
         _to_figure(exact[1], values[:, 1]),
@@ -139,11 +153,11 @@ def at_leak(ours: tuple[_Row, _Row], theirs: tuple[_Row, _Row], leak: float = LE
     )
 
 
-def _compute_recall(same: _Row, against: _Row, leak: float) -> float:
+def _compute_recall(duplicates: _Row, contradictions: _Row, leak: float) -> float:
     """Return the share of duplicates above the lowest threshold that keeps the leak."""
-    highest = np.sort(against)[::-1]
-    bar = max(0.0, float(highest[min(int(leak * len(against) + 1e-9), len(against) - 1)]))
-    return float((same > bar).mean())
+    highest = np.sort(contradictions)[::-1]
+    threshold = max(0.0, float(highest[min(int(leak * len(contradictions) + 1e-9), len(contradictions) - 1)]))
+    return float((duplicates > threshold).mean())
 
 
 def _to_figure(value: float, samples: _Row) -> Figure:
@@ -153,10 +167,14 @@ def _to_figure(value: float, samples: _Row) -> Figure:
 
 def curve(scores: tuple[_Row, _Row]) -> list[dict[str, float]]:
     """Return recall and leak by threshold, from the highest to the lowest."""
-    same, against = scores
+    duplicates, contradictions = scores
     return [
-        {"threshold": at, "recall": float((same >= at).mean()), "leak": float((against >= at).mean())}
-        for at in reversed(_STEPS)
+        {
+            "threshold": threshold,
+            "recall": float((duplicates >= threshold).mean()),
+            "leak": float((contradictions >= threshold).mean()),
+        }
+        for threshold in reversed(_STEPS)
     ]
 
 
@@ -181,9 +199,9 @@ def list_tables(compared: Mapping[str, Mapping[str, Any]]) -> list[Table]:
         "Recall at the lowest threshold that accepts at most 5 % of the contradictions; difference by paired bootstrap."
     )
     rows: list[Sequence[Cell]] = [
-        [name, label, *figures["defaults"][way].values()]
+        [name, label, *figures["defaults"][operation].values()]
         for name, figures in compared.items()
-        for way, label in WAYS.items()
+        for operation, label in OPERATIONS.items()
     ]
     return [
         Table.of(title, "set", _LEAK_COLUMNS, compared, note),

@@ -60,31 +60,31 @@ def evaluate(
     progress: Progress = lambda *_: None,
 ) -> Report:
     """Return a report on the pairs of these files, without a model and, if one is given or configured, with it."""
-    sets = _number_repeated([read(path) for path in files])
-    sets = [draw_sample(case_set, sample) if sample else case_set for case_set in sets]
+    case_sets = _number_repeated([read(path) for path in files])
+    case_sets = [draw_sample(case_set, sample) if sample else case_set for case_set in case_sets]
     settings = settings or Settings.load()
-    report = evaluate_cases(sets, settings, llm, embedder or bootstrap.make_embedder(settings), progress)
+    report = evaluate_cases(case_sets, settings, llm, embedder or bootstrap.make_embedder(settings), progress)
     return replace(report, command=" ".join(["python -m evals.decisions", *(path.name for path in files)]))
 
 
 def evaluate_cases(
-    sets: Sequence[PairCases],
+    case_sets: Sequence[PairCases],
     settings: Settings,
     llm: LLM | None,
     embedder: Embedder,
     progress: Progress = lambda *_: None,
 ) -> Report:
     """Return the report for parsed cases."""
-    sets = [case_set for cases in sets for case_set in (cases, *as_facts(cases))]
+    case_sets = [case_set for cases in case_sets for case_set in (cases, *as_facts(cases))]
     pool = _KeeperPool(settings, embedder, llm)
     figures: dict[str, dict[str, Any]] = {}
     actions: dict[str, dict[str, dict[str, str]]] = {}
     compared: dict[str, dict[str, Any]] = {}
-    for number, cases in enumerate(sets):
-        progress(number, len(sets))
-        outcomes = {way: pool.decide(cases, way) for way in pool.ways}
+    for number, cases in enumerate(case_sets):
+        progress(number, len(case_sets))
+        outcomes = {method: pool.decide(cases, method) for method in pool.methods}
         figures[cases.name] = _compute_values(cases, outcomes)
-        actions[cases.name] = {way: _list_actions(cases, results) for way, results in outcomes.items()}
+        actions[cases.name] = {method: _list_actions(cases, results) for method, results in outcomes.items()}
         if pairs := duplicates.compare(cases, pool.holding):
             compared[cases.name] = duplicates.compute_values(pairs)
     values = {
@@ -94,13 +94,15 @@ def evaluate_cases(
         "per_case": actions,
     }
     title = "Decisions: add, update, delete or noop"
-    return Report("decisions", title, "python -m evals.decisions", _SAYS, values, _list_tables(figures, compared))
+    return Report(
+        "decisions", title, "python -m evals.decisions", _INTRODUCTION, values, _list_tables(figures, compared)
+    )
 
 
-def _number_repeated(sets: Sequence[PairCases]) -> list[PairCases]:
+def _number_repeated(case_sets: Sequence[PairCases]) -> list[PairCases]:
     """Return the sets with unique names: a repeated name gets a number."""
     renamed: list[PairCases] = []
-    for case_set in sets:
+    for case_set in case_sets:
         namesakes = sum(other.name.partition(" ")[0] == case_set.name for other in renamed)
         renamed.append(replace(case_set, name=f"{case_set.name} {namesakes + 1}") if namesakes else case_set)
     return renamed
@@ -120,16 +122,16 @@ class _KeeperPool:
         self._settings = replace(settings, extract_provider="")
         self._embedder = CachingEmbedder(embedder, size=1_000_000)
         self.llm = llm or _load_model(settings, embedder)
-        self.ways = (_RULES, _MODEL) if self.llm else (_RULES,)
+        self.methods = (_RULES, _MODEL) if self.llm else (_RULES,)
 
-    def decide(self, cases: PairCases, way: str) -> list[DecisionOutcome]:
+    def decide(self, cases: PairCases, method: str) -> list[DecisionOutcome]:
         """Return the result of each case, in order."""
-        behind = self.llm if way == _MODEL else None
+        llm_behind = self.llm if method == _MODEL else None
         self._prepare(text for case in cases.cases if not case.is_message for text in (*case.known, case.new))
         messages = [case for case in cases.cases if case.is_message]
         facts = [case for case in cases.cases if not case.is_message]
-        outcomes = {case.id: outcome for case, outcome in self._decide_messages(messages, behind)}
-        outcomes |= {case.id: outcome for case, outcome in self._decide_facts(facts, _VerbatimLLM(behind))}
+        outcomes = {case.id: outcome for case, outcome in self._decide_messages(messages, llm_behind)}
+        outcomes |= {case.id: outcome for case, outcome in self._decide_facts(facts, _VerbatimLLM(llm_behind))}
         return [outcomes[case.id] for case in cases.cases]
 
     def _decide_facts(
@@ -174,23 +176,25 @@ class _KeeperPool:
 class _VerbatimLLM:
     """Model that extracts a given fact verbatim. Decisions are delegated to the model behind it, or to the rules."""
 
-    def __init__(self, behind: LLM | None) -> None:
-        self._behind = behind
+    def __init__(self, llm_behind: LLM | None) -> None:
+        self._llm = llm_behind
         self.fact = ""
-        self.provider_name = behind.provider_name if behind else "none"
-        self.model = behind.model if behind else "none"
-        self.profile = behind.profile if behind else Profile(json_schema=True, reconciles=False, context=100_000)
+        self.provider_name = llm_behind.provider_name if llm_behind else "none"
+        self.model = llm_behind.model if llm_behind else "none"
+        self.profile = (
+            llm_behind.profile if llm_behind else Profile(json_schema=True, reconciles=False, context=100_000)
+        )
 
     @property
     def supports_audn(self) -> bool:
-        return self._behind is not None and self._behind.supports_audn
+        return self._llm is not None and self._llm.supports_audn
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         if self.fact:
             fact, self.fact = {"text": self.fact, "category": "detail", "kind": "other"}, ""
             return Completion(json.dumps({"facts": [fact]}))
-        assert self._behind is not None  # without a model, no decision is requested
-        return self._behind.complete(system, user, schema=schema)
+        assert self._llm is not None  # without a model, no decision is requested
+        return self._llm.complete(system, user, schema=schema)
 
     def health_check(self) -> Health:
         return Health(True)
@@ -263,12 +267,12 @@ _RATES = {
 }
 
 
-def _compute_values(cases: PairCases, outcomes_by_way: Mapping[str, Sequence[DecisionOutcome]]) -> dict[str, Any]:
+def _compute_values(cases: PairCases, outcomes_by_method: Mapping[str, Sequence[DecisionOutcome]]) -> dict[str, Any]:
     expected = [case.expected for case in cases.cases]
     figures: dict[str, Any] = {"cases": len(expected), "wanted": _count_labels(expected)}
-    figures |= {way: _compute_figures(expected, outcomes) for way, outcomes in outcomes_by_way.items()}
-    if _MODEL in outcomes_by_way:
-        figures["difference"] = _compare_ways(expected, outcomes_by_way[_MODEL], outcomes_by_way[_RULES])
+    figures |= {method: _compute_figures(expected, outcomes) for method, outcomes in outcomes_by_method.items()}
+    if _MODEL in outcomes_by_method:
+        figures["difference"] = _compare_methods(expected, outcomes_by_method[_MODEL], outcomes_by_method[_RULES])
     return figures
 
 
@@ -286,22 +290,31 @@ def _compute_figures(expected: Sequence[str], outcomes: Sequence[DecisionOutcome
         "macro_f1": macro_f1s(expected, actual),
         **{name: rate(values) for name, values in flags.items()},
         "matrix": {
-            label: _count_labels([got for want, got in zip(expected, actual, strict=True) if want == label])
+            label: _count_labels(
+                [
+                    actual_label
+                    for expected_label, actual_label in zip(expected, actual, strict=True)
+                    if expected_label == label
+                ]
+            )
             for label in ACTIONS
         },
     }
 
 
-def _compare_ways(
-    expected: Sequence[str], ours: Sequence[DecisionOutcome], theirs: Sequence[DecisionOutcome]
+def _compare_methods(
+    expected: Sequence[str], model_outcomes: Sequence[DecisionOutcome], rule_outcomes: Sequence[DecisionOutcome]
 ) -> dict[str, Figure | None]:
     """Return the differences of two ways on the same cases, by paired bootstrap."""
-    actions = [[outcome.action for outcome in outcomes] for outcomes in (ours, theirs)]
+    actions = [[outcome.action for outcome in outcomes] for outcomes in (model_outcomes, rule_outcomes)]
     differences: dict[str, Figure | None] = {"macro_f1": macro_f1s(expected, *actions)}
     for name, field in _RATES.items():
-        pairs = [(getattr(our, field), getattr(their, field)) for our, their in zip(ours, theirs, strict=True)]
-        both = [(float(our), float(their)) for our, their in pairs if our is not None and their is not None]
-        differences[name] = difference(*map(list, zip(*both, strict=True))) if both else None
+        pairs = [
+            (getattr(model, field), getattr(rules, field))
+            for model, rules in zip(model_outcomes, rule_outcomes, strict=True)
+        ]
+        values = [(float(model), float(rules)) for model, rules in pairs if model is not None and rules is not None]
+        differences[name] = difference(*map(list, zip(*values, strict=True))) if values else None
     return differences
 
 
@@ -310,14 +323,16 @@ def macro_f1s(expected: Sequence[str], actual: Sequence[str], against: Sequence[
 
     Resampling the cases is equivalent to resampling the counts of each combination of expected and actual action.
     """
-    ways = [actual, against] if against else [actual]
-    cells = sorted(set(zip(expected, *ways, strict=True)))
-    counts = np.array([sum(combination == cell for combination in zip(expected, *ways, strict=True)) for cell in cells])
+    methods = [actual, against] if against else [actual]
+    cells = sorted(set(zip(expected, *methods, strict=True)))
+    counts = np.array(
+        [sum(combination == cell for combination in zip(expected, *methods, strict=True)) for cell in cells]
+    )
     samples = np.random.default_rng(SEED).multinomial(len(expected), counts / counts.sum(), size=DRAWS)
     labels = sorted(set(expected))
 
-    def mean_f1(at: int, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.asarray(np.mean([_f1(cells, at, label, numbers) for label in labels], axis=0))
+    def mean_f1(position: int, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.asarray(np.mean([_f1(cells, position, label, numbers) for label in labels], axis=0))
 
     all_counts = np.vstack([counts, samples])
     values = mean_f1(1, all_counts) - (mean_f1(2, all_counts) if against else 0.0)
@@ -325,16 +340,25 @@ def macro_f1s(expected: Sequence[str], actual: Sequence[str], against: Sequence[
     return Figure(float(values[0]), float(low), float(high))
 
 
-def _f1(cells: Sequence[Sequence[str]], at: int, label: str, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _f1(
+    cells: Sequence[Sequence[str]], position: int, label: str, numbers: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
     expected = np.array([cell[0] == label for cell in cells])
-    actual = np.array([cell[at] == label for cell in cells])
-    both, either = numbers @ (expected & actual), numbers @ expected.astype(int) + numbers @ actual.astype(int)
-    return np.asarray(np.divide(2.0 * both, either, out=np.zeros(len(numbers)), where=either > 0))
+    actual = np.array([cell[position] == label for cell in cells])
+    true_positives, predicted_and_expected = (
+        numbers @ (expected & actual),
+        numbers @ expected.astype(int) + numbers @ actual.astype(int),
+    )
+    return np.asarray(
+        np.divide(
+            2.0 * true_positives, predicted_and_expected, out=np.zeros(len(numbers)), where=predicted_and_expected > 0
+        )
+    )
 
 
 # ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_SAYS = (
+_INTRODUCTION = (
     "A statement adds a memory (add), replaces one (update), ends one (delete), or is known already (noop). The"
     " keeper holds the memory in question, possibly among others; then it gets the new fact, or the message. Its"
     " decision is judged by its effect. Brackets hold 95 % bootstrap intervals over the cases.",
@@ -342,7 +366,7 @@ _SAYS = (
     " after which the new value is missing or the old one is left. False overwrites: a valid memory was replaced or"
     " removed. False merges: a new fact was taken for a known one.",
 )
-_WAYS = {_RULES: "rules", _MODEL: "the model"}
+_METHODS = {_RULES: "rules", _MODEL: "the model"}
 _FIGURES = {
     "macro_f1": "macro-F1",
     "target_accuracy": "right target",
@@ -353,17 +377,17 @@ _FIGURES = {
 _NOTE = "Macro-F1 covers those of add, update, delete and noop that occur as labels in the set."
 
 
-def _list_tables(sets: Mapping[str, Mapping[str, Any]], compared: Mapping[str, Mapping[str, Any]]) -> list[Table]:
+def _list_tables(case_sets: Mapping[str, Mapping[str, Any]], compared: Mapping[str, Mapping[str, Any]]) -> list[Table]:
     rows: list[Sequence[Cell]] = [
-        [name, label, figures["cases"], *(figures[way][figure] for figure in _FIGURES)]
-        for name, figures in sets.items()
-        for way, label in _WAYS.items()
-        if way in figures
+        [name, label, figures["cases"], *(figures[method][figure] for figure in _FIGURES)]
+        for name, figures in case_sets.items()
+        for method, label in _METHODS.items()
+        if method in figures
     ]
     shares = [Column(label, "%") for label in _FIGURES.values()]
     columns = (Column("set"), Column("decided by"), Column("cases"), *shares)
     tables = [Table("Decisions by set", columns, rows, _NOTE)]
-    if differences := {name: figures["difference"] for name, figures in sets.items() if "difference" in figures}:
+    if differences := {name: figures["difference"] for name, figures in case_sets.items() if "difference" in figures}:
         signed = {name: Column(label, "±%") for name, label in _FIGURES.items()}
         title = "Difference of model and rules on the same cases"
         tables.append(Table.of(title, "set", signed, differences, "By paired bootstrap."))

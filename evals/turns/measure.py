@@ -69,15 +69,15 @@ def evaluate(
         raise InvalidInput(f"{file} has no turn of the split {split!r}.", "Omit --split to measure all of them.")
     settings = settings or Settings.load()
     embedder = embedder or bootstrap.make_embedder(settings)
-    ways = 2 if llm or settings.extract_provider else 1
+    run_count = 2 if llm or settings.extract_provider else 1
 
     def step(so_far: int) -> None:
-        progress(so_far, ways * len(turns))
+        progress(so_far, run_count * len(turns))
 
-    alone = learn(turns, replace(settings, extract_provider=""), embedder, step=step)
-    with_llm = learn(turns, settings, embedder, llm, lambda so_far: step(len(turns) + so_far)) if ways == 2 else []
+    without_llm = learn(turns, replace(settings, extract_provider=""), embedder, step=step)
+    with_llm = learn(turns, settings, embedder, llm, lambda so_far: step(len(turns) + so_far)) if run_count == 2 else []
     about = {"embedder": embedder.signature, "model": _name_model(settings, llm)}
-    return _report(file, split, alone, with_llm, about)
+    return _report(file, split, without_llm, with_llm, about)
 
 
 def _name_model(settings: Settings, llm: LLM | None) -> str:
@@ -138,13 +138,13 @@ def _to_label(result: LearningResult) -> str:
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def kept_or_not(outcomes: Sequence[TurnOutcome], is_kept: Callable[[TurnOutcome], bool]) -> Figures:
+def measure_kept(outcomes: Sequence[TurnOutcome], is_kept: Callable[[TurnOutcome], bool]) -> Figures:
     """Return precision, recall and F1 of the turns kept."""
     rows = [(is_kept(outcome) and outcome.turn.is_news, is_kept(outcome), outcome.turn.is_news) for outcome in outcomes]
-    return {name: _bootstrap(rows, of) for name, of in _OF_KEPT.items()}
+    return {name: _bootstrap(rows, formula) for name, formula in _KEPT_FORMULAS.items()}
 
 
-def of_facts(outcomes: Sequence[TurnOutcome]) -> Figures:
+def measure_facts(outcomes: Sequence[TurnOutcome]) -> Figures:
     """Return precision and recall of the facts, and their F1.
 
     The stored texts of a turn are taken together, so that a fact in two parts counts.
@@ -152,26 +152,26 @@ def of_facts(outcomes: Sequence[TurnOutcome]) -> Figures:
     rows = []
     for outcome in outcomes:
         stored = " ".join(outcome.stored)
-        right = [text for text in outcome.stored if _is_meant(text, outcome.turn)]
+        correct = [text for text in outcome.stored if _is_meant(text, outcome.turn)]
         stated = [fact for fact in outcome.turn.facts if states_fact(stored, fact, outcome.turn.replaces)]
-        rows.append((len(right), len(outcome.stored), len(stated), len(outcome.turn.facts)))
-    return {name: _bootstrap(rows, of) for name, of in _OF_FACTS.items()}
+        rows.append((len(correct), len(outcome.stored), len(stated), len(outcome.turn.facts)))
+    return {name: _bootstrap(rows, formula) for name, formula in _FACT_FORMULAS.items()}
 
 
-def of_labels(outcomes: Sequence[TurnOutcome]) -> Figures:
+def measure_labels(outcomes: Sequence[TurnOutcome]) -> Figures:
     """Return the accuracy of the labels, and their macro-F1."""
-    right = [(outcome.label == outcome.turn.label, True) for outcome in outcomes]
-    return {"accuracy": _bootstrap(right, _first_of_second), "macro_f1": _bootstrap(_by_label(outcomes), _macro)}
+    rows = [(outcome.label == outcome.turn.label, True) for outcome in outcomes]
+    return {"accuracy": _bootstrap(rows, _divide_first_by_second), "macro_f1": _bootstrap(_by_label(outcomes), _macro)}
 
 
-def of_targets(outcomes: Sequence[TurnOutcome]) -> Figure:
+def measure_targets(outcomes: Sequence[TurnOutcome]) -> Figure:
     """Return the share of updates in which exactly the labelled memory was replaced, by the new fact."""
     rows = [
         (outcome.right_target and outcome.label == "update", True)
         for outcome in outcomes
         if outcome.turn.label == "update"
     ]
-    return _bootstrap(rows, _first_of_second)
+    return _bootstrap(rows, _divide_first_by_second)
 
 
 def _is_meant(text: str, turn: LabelledTurn) -> bool:
@@ -192,13 +192,13 @@ def _by_label(outcomes: Sequence[TurnOutcome]) -> list[list[bool]]:
     ]
 
 
-def _bootstrap(rows: Sequence[Sequence[float]], of: Callable[[Sums], Sums]) -> Figure:
+def _bootstrap(rows: Sequence[Sequence[float]], formula: Callable[[Sums], Sums]) -> Figure:
     """Return a figure of the sums of the rows, with its 95 % interval by bootstrap over the rows."""
     if not rows:
         return Figure(0.0, 0.0, 0.0)
     counts = np.asarray(rows, float)
-    low, high = np.quantile(of(_draw_weights(len(counts)) @ counts), (0.025, 0.975))
-    return Figure(float(of(counts.sum(axis=0, keepdims=True))[0]), float(low), float(high))
+    low, high = np.quantile(formula(_draw_weights(len(counts)) @ counts), (0.025, 0.975))
+    return Figure(float(formula(counts.sum(axis=0, keepdims=True))[0]), float(low), float(high))
 
 
 @cache
@@ -208,42 +208,44 @@ def _draw_weights(rows: int) -> Sums:
     return rng.multinomial(rows, np.full(rows, 1 / rows), DRAWS).astype(float)
 
 
-def _divide(part: Sums, whole: Sums) -> Sums:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+def _divide(part: Sums, total: Sums) -> Sums:
+    return np.divide(part, total, out=np.zeros_like(part), where=total > 0)
 
 
 def _harmonic(precision: Sums, recalled: Sums) -> Sums:
     return _divide(2 * precision * recalled, precision + recalled)
 
 
-def _first_of_second(sums: Sums) -> Sums:
+def _divide_first_by_second(sums: Sums) -> Sums:
     return _divide(sums[:, 0], sums[:, 1])
 
 
-def _first_of_third(sums: Sums) -> Sums:
+def _divide_first_by_third(sums: Sums) -> Sums:
     return _divide(sums[:, 0], sums[:, 2])
 
 
-def _third_of_fourth(sums: Sums) -> Sums:
+def _divide_third_by_fourth(sums: Sums) -> Sums:
     return _divide(sums[:, 2], sums[:, 3])
 
 
 def _macro(sums: Sums) -> Sums:
     """Return the mean F1 of the expected labels."""
-    f1 = [_divide(2 * sums[:, at], sums[:, at + 1] + sums[:, at + 2]) for at in range(0, sums.shape[1], 3)]
+    f1 = [
+        _divide(2 * sums[:, column], sums[:, column + 1] + sums[:, column + 2]) for column in range(0, sums.shape[1], 3)
+    ]
     label_count = (sums[:, 2::3] > 0).sum(axis=1).astype(float)
     return _divide(np.sum(f1, axis=0), label_count)
 
 
-_OF_KEPT: Mapping[str, Callable[[Sums], Sums]] = {
-    "precision": _first_of_second,
-    "recall": _first_of_third,
-    "f1": lambda sums: _harmonic(_first_of_second(sums), _first_of_third(sums)),
+_KEPT_FORMULAS: Mapping[str, Callable[[Sums], Sums]] = {
+    "precision": _divide_first_by_second,
+    "recall": _divide_first_by_third,
+    "f1": lambda sums: _harmonic(_divide_first_by_second(sums), _divide_first_by_third(sums)),
 }
-_OF_FACTS: Mapping[str, Callable[[Sums], Sums]] = {
-    "precision": _first_of_second,
-    "recall": _third_of_fourth,
-    "f1": lambda sums: _harmonic(_first_of_second(sums), _third_of_fourth(sums)),
+_FACT_FORMULAS: Mapping[str, Callable[[Sums], Sums]] = {
+    "precision": _divide_first_by_second,
+    "recall": _divide_third_by_fourth,
+    "f1": lambda sums: _harmonic(_divide_first_by_second(sums), _divide_third_by_fourth(sums)),
 }
 
 
@@ -251,37 +253,46 @@ _OF_FACTS: Mapping[str, Callable[[Sums], Sums]] = {
 
 
 def _report(
-    file: Path, split: str, alone: Sequence[TurnOutcome], with_llm: Sequence[TurnOutcome], about: Mapping[str, Any]
+    file: Path,
+    split: str,
+    without_llm: Sequence[TurnOutcome],
+    with_llm: Sequence[TurnOutcome],
+    about: Mapping[str, Any],
 ) -> Report:
-    splits = {"all": list(alone), **{name: _filter_split(alone, name) for name in SPLITS}}
+    splits = {"all": list(without_llm), **{name: _filter_split(without_llm, name) for name in SPLITS}}
     splits = {name: group for name, group in splits.items() if group}
     if len(splits) == 2:  # with a single split, "all" is the same
         del splits["all"]
     values: dict[str, Any] = {
         "file": file.name,
         "split": split,
-        "turns": len(alone),
-        "labels": {label: sum(outcome.turn.label == label for outcome in alone) for label in LABELS},
+        "turns": len(without_llm),
+        "labels": {label: sum(outcome.turn.label == label for outcome in without_llm) for label in LABELS},
         **about,
-        **_compute_figures(alone),
+        **_compute_figures(without_llm),
         "by_split": {name: _compute_figures(group) for name, group in splits.items()},
         "by_role": {
-            role: _compute_figures(group) for role, group in _group_by(alone, lambda turn: (turn.role,)).items()
+            role: _compute_figures(group) for role, group in _group_by(without_llm, lambda turn: (turn.role,)).items()
         },
-        "by_tag": {tag: _count_tag(group) for tag, group in _group_by(alone, lambda turn: turn.tags).items()},
-        "per_turn": {outcome.turn.id: outcome.label for outcome in alone},
-        "per_turn_ways": {outcome.turn.id: _name_way(outcome) for outcome in alone},
+        "by_tag": {tag: _count_tag(group) for tag, group in _group_by(without_llm, lambda turn: turn.tags).items()},
+        "per_turn": {outcome.turn.id: outcome.label for outcome in without_llm},
+        "per_turn_ways": {outcome.turn.id: _name_method(outcome) for outcome in without_llm},
         "with_model": _measure_model(with_llm),
     }
-    tables = [_kept_table(splits), _pipeline_table(splits, with_llm), _label_table(alone), _role_table(alone)]
+    tables = [
+        _kept_table(splits),
+        _pipeline_table(splits, with_llm),
+        _label_table(without_llm),
+        _role_table(without_llm),
+    ]
     return Report(
         name="turns",
         title="Hand-labelled turns",
         command=f"python -m evals.turns {file.name}" + (f" --split {split}" if split else ""),
-        says=_SAYS,
+        says=_INTRODUCTION,
         values=values,
-        tables=[*tables, _tag_table(alone)],
-        ends=_write_ends(alone, with_llm),
+        tables=[*tables, _tag_table(without_llm)],
+        ends=_write_closing(without_llm, with_llm),
     )
 
 
@@ -290,20 +301,20 @@ def _compute_figures(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     unknown = [outcome for outcome in outcomes if not outcome.turn.is_known]
     return {
         "turns": len(outcomes),
-        "patterns": _to_dicts(kept_or_not(unknown, lambda outcome: outcome.read)),
-        "gate": _to_dicts(kept_or_not(unknown, lambda outcome: outcome.passed)),
+        "patterns": _to_dicts(measure_kept(unknown, lambda outcome: outcome.read)),
+        "gate": _to_dicts(measure_kept(unknown, lambda outcome: outcome.passed)),
         "pipeline": _measure_pipeline(outcomes),
     }
 
 
 def _measure_pipeline(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
-    labels = of_labels(outcomes)
+    labels = measure_labels(outcomes)
     return {
-        "kept": _to_dicts(kept_or_not(outcomes, _is_kept)),
+        "kept": _to_dicts(measure_kept(outcomes, _is_kept)),
         "label_accuracy": labels["accuracy"].as_dict(),
         "macro_f1": labels["macro_f1"].as_dict(),
-        "target_accuracy": of_targets(outcomes).as_dict(),
-        "facts": _to_dicts(of_facts(outcomes)),
+        "target_accuracy": measure_targets(outcomes).as_dict(),
+        "facts": _to_dicts(measure_facts(outcomes)),
         "confusion": _count_confusion(outcomes),
         "overwrote": sum(outcome.overwrote for outcome in outcomes),
         "secrets": sum(bool(outcome.turn.secret) for outcome in outcomes),
@@ -358,7 +369,7 @@ def _is_kept(outcome: TurnOutcome) -> bool:
     return outcome.label != "skip"
 
 
-def _name_way(outcome: TurnOutcome) -> str:
+def _name_method(outcome: TurnOutcome) -> str:
     return "pattern" if outcome.read else "model" if outcome.passed else "skip"
 
 
@@ -375,12 +386,12 @@ def _kept_table(splits: Mapping[str, Sequence[TurnOutcome]]) -> Table:
     rows: list[list[Cell]] = []
     for name, group in splits.items():
         unknown = [outcome for outcome in group if not outcome.turn.is_known]
-        for way, figures in (
-            ("patterns", kept_or_not(unknown, lambda outcome: outcome.read)),
-            ("gate", kept_or_not(unknown, lambda outcome: outcome.passed)),
-            ("pipeline", kept_or_not(group, _is_kept)),
+        for method, figures in (
+            ("patterns", measure_kept(unknown, lambda outcome: outcome.read)),
+            ("gate", measure_kept(unknown, lambda outcome: outcome.passed)),
+            ("pipeline", measure_kept(group, _is_kept)),
         ):
-            rows.append([f"{way}, {name}", len(group), *figures.values()])
+            rows.append([f"{method}, {name}", len(group), *figures.values()])
     return Table(
         "Turns kept",
         (Column("method, split"), Column("turns"), *_THREE),
@@ -417,8 +428,8 @@ def _pipeline_table(splits: Mapping[str, Sequence[TurnOutcome]], with_llm: Seque
 
 
 def _pipeline_row(name: str, outcomes: Sequence[TurnOutcome]) -> list[Cell]:
-    labels, facts = of_labels(outcomes), of_facts(outcomes)
-    return [name, labels["accuracy"], labels["macro_f1"], of_targets(outcomes), *facts.values()]
+    labels, facts = measure_labels(outcomes), measure_facts(outcomes)
+    return [name, labels["accuracy"], labels["macro_f1"], measure_targets(outcomes), *facts.values()]
 
 
 def _label_table(outcomes: Sequence[TurnOutcome]) -> Table:
@@ -428,7 +439,7 @@ def _label_table(outcomes: Sequence[TurnOutcome]) -> Table:
 
 def _role_table(outcomes: Sequence[TurnOutcome]) -> Table:
     rows: list[list[Cell]] = [
-        [role, len(group), *kept_or_not(group, _is_kept).values(), of_labels(group)["accuracy"]]
+        [role, len(group), *measure_kept(group, _is_kept).values(), measure_labels(group)["accuracy"]]
         for role, group in _group_by(outcomes, lambda turn: (turn.role,)).items()
     ]
     return Table("By role", (Column("role"), Column("turns"), *_THREE, Column("label accuracy", "%")), rows)
@@ -442,19 +453,19 @@ def _tag_table(outcomes: Sequence[TurnOutcome]) -> Table:
     return Table("By tag", (Column("tag"), *map(Column, names), Column("label accuracy", "%")), rows)
 
 
-def _write_ends(alone: Sequence[TurnOutcome], with_llm: Sequence[TurnOutcome]) -> list[str]:
-    whole = _measure_pipeline(alone)
-    says = [
-        f"{whole['secrets_kept']} of {whole['secrets']} secrets were stored; {whole['overwrote']} turns removed a"
+def _write_closing(without_llm: Sequence[TurnOutcome], with_llm: Sequence[TurnOutcome]) -> list[str]:
+    figures = _measure_pipeline(without_llm)
+    paragraphs = [
+        f"{figures['secrets_kept']} of {figures['secrets']} secrets were stored; {figures['overwrote']} turns removed a"
         " valid memory."
     ]
     if not with_llm:
-        return [*says, "No model is configured, so none was measured. `EXTRACT_PROVIDER` selects one."]
+        return [*paragraphs, "No model is configured, so none was measured. `EXTRACT_PROVIDER` selects one."]
     failed = sum(bool(outcome.failed) for outcome in with_llm)
-    return [*says, f"The model call failed for {failed} turns; they count as skipped."] if failed else says
+    return [*paragraphs, f"The model call failed for {failed} turns; they count as skipped."] if failed else paragraphs
 
 
-_SAYS = (
+_INTRODUCTION = (
     "Turns of coding sessions with hand-made labels: store (it has a fact that will matter in 30 days), update (it"
     " replaces a stored fact), skip (everything else), and the facts in one sentence each. Every turn is learned"
     " separately, in a store that holds the facts known before, without a language model unless stated otherwise.",

@@ -193,7 +193,7 @@ def test_run_measures_available_sides_and_explains_missing_ones(
 ) -> None:
     monkeypatch.setattr(systems, "BUILD_FOLDER", tmp_path / "missing")
     selected = [system for system in systems.SYSTEMS if system.name not in ("cofio, no dedup in bulk", "cofio, add")]
-    monkeypatch.setattr(systems, "SIDES", selected)  # each system is a separate process
+    monkeypatch.setattr(systems, "SYSTEMS", selected)  # each system is a separate process
     (tmp_path / "work").mkdir()
     results = run.run_benchmark(
         HashEmbedder(64),

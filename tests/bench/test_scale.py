@@ -37,7 +37,7 @@ def _measured(folder: Path, stores: tuple[str, ...], **overrides: Any) -> scale.
 
 def test_both_stores_and_the_baseline_are_measured(results: scale.ScaleResults, result_folder: Path) -> None:
     assert results.missing == []
-    assert {(point.system, point.size) for point in results.points} == {(store, SIZE) for store in scale.STORES}
+    assert {(point.store, point.size) for point in results.points} == {(store, SIZE) for store in scale.STORES}
     for point in results.points:
         timings = ("search_new", "add", "bulk_each")
         assert all(

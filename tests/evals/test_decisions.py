@@ -275,7 +275,7 @@ def test_duplicate_detection_is_measured_for_every_method(tmp_path: Path, settin
     ]
     report = decisions.evaluate([write(tmp_path, rows)], settings, embedder=HashEmbedder())
     figures = report.as_dict()["duplicates"]["made"]
-    for method in duplicates.WAYS:
+    for method in duplicates.OPERATIONS:
         shares = {part: figure["value"] for part, figure in figures["defaults"][method].items()}
         assert shares["leak"] == shares["others"] == 0.0
         assert shares["recall"] in (0.0, 0.5)
@@ -288,7 +288,7 @@ def test_duplicate_detection_is_measured_for_every_method(tmp_path: Path, settin
 def test_threshold_is_the_lowest_with_few_false_positives() -> None:
     duplicate_scores = np.array([0.9, 0.8, 0.7, 0.0])
     contradiction_scores = np.concatenate([np.array([0.85, 0.75]), np.zeros(18)])
-    with_guard, without_guard, gain = duplicates.at_leak(
+    with_guard, without_guard, gain = duplicates.measure_recall_at_leak(
         (duplicate_scores, contradiction_scores), (duplicate_scores, np.full(20, 0.95))
     )
     assert with_guard.value == 0.5  # one of twenty may pass: the threshold is 0.75

@@ -78,7 +78,7 @@ def test_episodes_are_searched(folder: Path, settings: Settings, monkeypatch: py
 
 
 def test_sessions_are_ordered_by_date(folder: Path) -> None:
-    sessions, questions = devmem.read(folder)
+    sessions, questions = devmem.read_folder(folder)
     assert [session["sessionId"] for session in sessions] == ["S1", "S2"]
     assert [question.id for question in questions] == ["Q1", "Q2", "Q4"]
 

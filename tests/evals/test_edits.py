@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evals.edits import edited
+from evals.edits import make_edits
 
 MEMORIES = (
     "Crate W4 stands on shelf 12.",
@@ -13,7 +13,7 @@ MEMORIES = (
 
 
 def test_each_kind_of_edit_changes_its_aspect() -> None:
-    edits = edited(MEMORIES)
+    edits = make_edits(MEMORIES)
     assert set(edits) == {"number", "identifier", "name", "negation", "row"}
     assert {memory for memory, _ in edits["number"]} == {MEMORIES[0], MEMORIES[2]}
     assert [memory for memory, _ in edits["identifier"]] == [MEMORIES[1]]
@@ -27,4 +27,4 @@ def test_each_kind_of_edit_changes_its_aspect() -> None:
 
 
 def test_edits_are_deterministic() -> None:
-    assert edited(MEMORIES) == edited(reversed(MEMORIES))
+    assert make_edits(MEMORIES) == make_edits(reversed(MEMORIES))

@@ -151,58 +151,58 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def llm(server: StubServer) -> llama.Watched:
+def llm(server: StubServer) -> llama.RecordingLLM:
     """Return cofio's adapter without pauses."""
     adapter = llms.make(
         "openai", model=server.name, url=server.url, retry=RetryPolicy(timeout=5.0, sleep=lambda _: None)
     )
     assert adapter
-    return llama.Watched(adapter)
+    return llama.RecordingLLM(adapter)
 
 
 # ── Pipeline ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_messages_are_learned_end_to_end_despite_an_outage(
-    server: StubServer, settings: Settings, llm: llama.Watched
+    server: StubServer, settings: Settings, llm: llama.RecordingLLM
 ) -> None:
     clock = FixedClock()
     with bootstrap.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=clock) as keeper:
-        result = local_model.the_way(keeper, server, wait=lambda _: clock.advance(60))
+        result = local_model.run_path(keeper, server, wait=lambda _: clock.advance(60))
     assert result.inbox_status["balanced"]
-    assert (result.inbox_status["captured"], result.inbox_status["pending"]) == (len(local_model.SAID) + 2, 0)
+    assert (result.inbox_status["captured"], result.inbox_status["pending"]) == (len(local_model.STATEMENTS) + 2, 0)
     assert result.by_model >= 1
-    assert (result.found, result.recalled) == (len(local_model.ASKED), len(local_model.ASKED))
+    assert (result.found, result.recalled) == (len(local_model.PATH_QUESTIONS), len(local_model.PATH_QUESTIONS))
     assert result.while_down
     assert result.while_down["learned"] >= 1
     assert (result.while_down["pending"], result.while_down["pending_after"]) == (1, 0)
     assert any("Friday" in text for text in result.memories)
     assert any("facets" in text for text in result.memories)
-    assert "Unavailable" in {call.failed for call in llm.asked}
+    assert "Unavailable" in {call.failed for call in llm.calls}
     prompts = "\n".join(question["messages"][-1]["content"] for question in server.questions)
     assert "Decide about:" in prompts
     transcripts = [question["messages"][-1]["content"].partition("<transcript>")[2] for question in server.questions]
     assert not any("looks good" in transcript for transcript in transcripts)
 
 
-def test_external_server_is_not_stopped(server: StubServer, settings: Settings, llm: llama.Watched) -> None:
-    external = llama.Given(server.url, server.name)
+def test_external_server_is_not_stopped(server: StubServer, settings: Settings, llm: llama.RecordingLLM) -> None:
+    external = llama.ExternalServer(server.url, server.name)
     with bootstrap.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=FixedClock()) as keeper:
-        assert local_model.the_way(keeper, external).while_down is None
-    assert llama.is_well(server.url)
+        assert local_model.run_path(keeper, external).while_down is None
+    assert llama.is_ready(server.url)
 
 
 # ── Server ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_speed_is_read_from_the_servers_metrics(server: StubServer) -> None:
-    assert llama.speeds(server.url) == {"read": 7.31, "written": 5.62}
+    assert llama.measure_speeds(server.url) == {"read": 7.31, "written": 5.62}
     server.metrics = None
-    assert llama.speeds(server.url) == {}
+    assert llama.measure_speeds(server.url) == {}
 
 
 def test_unreachable_server_is_unhealthy() -> None:
-    assert not llama.is_well(StubServer().url)
+    assert not llama.is_ready(StubServer().url)
 
 
 def test_server_that_does_not_start_names_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,18 +224,18 @@ def test_every_call_is_recorded_with_its_failure() -> None:
         Completion("[", True),
         RefusedError("no", ""),
     ]
-    watched = llama.Watched(ScriptedLLM(script))
+    watched = llama.RecordingLLM(ScriptedLLM(script))
     for _ in range(3):
         watched.complete("s", "u")
     with pytest.raises(RefusedError):
         watched.complete("s", "u")
-    assert [(call.unreadable, call.cut, call.failed) for call in watched.asked] == [
+    assert [(call.is_unreadable, call.is_truncated, call.failed) for call in watched.calls] == [
         (False, False, ""),
         (True, False, ""),
         (True, True, ""),
         (False, False, "RefusedError"),
     ]
-    assert watched.asked[0].usage == TokenUsage(1, 100, 5)
+    assert watched.calls[0].usage == TokenUsage(1, 100, 5)
 
 
 # ── Turns ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -247,23 +247,25 @@ def turn(number: int, label: str, text: str = "", **fields: Any) -> LabelledTurn
 
 def test_sample_of_turns_is_deterministic_and_balanced() -> None:
     turns = [turn(number, label) for number, label in enumerate(["store"] * 20 + ["skip"] * 3 + ["update"] * 10)]
-    sample = local_model.drawn(turns, 12)
-    assert sample == local_model.drawn(turns, 12)
+    sample = local_model.draw_sample(turns, 12)
+    assert sample == local_model.draw_sample(turns, 12)
     assert len({sampled_turn.id for sampled_turn in sample}) == 12
     assert {sampled_turn.label for sampled_turn in sample[:3]} == {"store", "skip", "update"}
     assert [sampled_turn.label for sampled_turn in sample].count("skip") == 3
-    assert len(local_model.drawn(turns, 100)) == 33
+    assert len(local_model.draw_sample(turns, 100)) == 33
 
 
 def test_only_turns_for_the_llm_are_selected(settings: Settings) -> None:
     fact = turn(1, "store", "The customer switched from Stripe to Adyen")
-    selected = local_model.handed_over([fact, turn(2, "skip", "thanks, looks good")], settings, HashEmbedder())
+    selected = local_model.select_for_model([fact, turn(2, "skip", "thanks, looks good")], settings, HashEmbedder())
     assert selected == [fact]
 
 
-def test_time_limit_stops_after_at_least_one_turn(settings: Settings, llm: llama.Watched, server: StubServer) -> None:
+def test_time_limit_stops_after_at_least_one_turn(
+    settings: Settings, llm: llama.RecordingLLM, server: StubServer
+) -> None:
     turns = [turn(number, "store", f"The customer switched from Stripe to Adyen{number}.") for number in range(3)]
-    without_llm, with_llm = local_model.both_ways(turns, settings, HashEmbedder(), llm, until=0.0)
+    without_llm, with_llm = local_model.learn_both(turns, settings, HashEmbedder(), llm, until=0.0)
     assert (
         [result_turn.turn for result_turn in without_llm] == [result_turn.turn for result_turn in with_llm] == turns[:1]
     )
@@ -279,7 +281,7 @@ def test_fact_with_unstated_words_names_or_numbers_is_invented() -> None:
         ("The user prefers dark roast coffee", True),
     ]:
         outcome = TurnOutcome(source_turn, read=False, passed=True, label="store", stored=(text,))
-        assert local_model.invented([outcome]) == is_invented, text
+        assert local_model.count_invented([outcome]) == is_invented, text
 
 
 def test_difference_is_with_llm_minus_without() -> None:
@@ -294,12 +296,12 @@ def test_difference_is_with_llm_minus_without() -> None:
 # ── Decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_labelled_pairs_are_decided_without_and_with_the_llm(settings: Settings, llm: llama.Watched) -> None:
-    figures = local_model.decided(settings, HashEmbedder(), llm, 8)
+def test_labelled_pairs_are_decided_without_and_with_the_llm(settings: Settings, llm: llama.RecordingLLM) -> None:
+    figures = local_model.measure_decisions(settings, HashEmbedder(), llm, 8)
     assert figures["cases"] == 8
     assert set(figures["wanted"]) == {"add", "update", "delete", "noop"}
     assert set(figures["model"]["matrix"]) >= {"add", "update"}
-    assert llm.asked
+    assert llm.calls
 
 
 # ── Complete run ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -316,9 +318,9 @@ def test_complete_run_makes_one_report(server: StubServer, tmp_path: Path, monke
         {"text": "We never deploy on a Friday.", "label": "store", "split": "dev", "facts": ["Never on a Friday."]},
     ]  # fmt: skip
     file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    external = llama.Given(server.url, server.name)
+    external = llama.ExternalServer(server.url, server.name)
     report = local_model.evaluate(
-        external, "a-model", local_model.Wanted(turns=4, cases=3), file, embedder=HashEmbedder()
+        external, "a-model", local_model.Amount(turns=4, cases=3), file, embedder=HashEmbedder()
     )
     values = report.as_dict()
     assert (values["measure"], values["model"]) == ("local-model", "a-model")
@@ -342,7 +344,7 @@ def test_unreachable_model_ends_the_run_with_a_reason(tmp_path: Path, monkeypatc
     unreachable_url = StubServer().url
     with pytest.raises(Unavailable, match="cannot be used"):
         local_model.evaluate(
-            llama.Given(unreachable_url, "local"), "a-model", local_model.Wanted(), embedder=HashEmbedder()
+            llama.ExternalServer(unreachable_url, "local"), "a-model", local_model.Amount(), embedder=HashEmbedder()
         )
 
 
@@ -353,15 +355,15 @@ def test_missing_weights_name_the_command(tmp_path: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize(
     ("without_llm", "with_llm", "conclusion"),
-    [("skip", "store", "more of them"), ("store", "skip", "worse than none"), ("store", "store", "no difference")],
+    [("skip", "store", "higher with"), ("store", "skip", "lower with"), ("store", "store", "not significant")],
 )
 def test_report_states_whether_the_llm_helps(without_llm: str, with_llm: str, conclusion: str) -> None:
     outcome = TurnOutcome(turn(1, "store"), read=False, passed=True, label=without_llm)
-    result = local_model.Way({"captured": 1, "stored": 0, "merged": 0, "rejected": 0, "pending": 0, "balanced": False},
-                          (), 0, 0, 0, None)  # fmt: skip
+    counts = {"captured": 1, "stored": 0, "merged": 0, "rejected": 0, "pending": 0, "balanced": False}
+    result = local_model.PathResult(counts, (), 0, 0, 0, None)
     share = {"split": "test", "turns": 9, "handed_over": 1}
-    calls = [llama.Asked(2.0, TokenUsage(1, 900, 40)), llama.Asked(4.0, failed="Unavailable")]
-    measurement = local_model.Measured(
+    calls = [llama.ModelCall(2.0, TokenUsage(1, 900, 40)), llama.ModelCall(4.0, failed="Unavailable")]
+    measurement = local_model.LocalModelResults(
         "a-model", result, {}, [outcome] * 12, [replace(outcome, label=with_llm)] * 12, share, calls, {}, 9.0
     )
     report = local_model.report(measurement)
@@ -369,7 +371,9 @@ def test_report_states_whether_the_llm_helps(without_llm: str, with_llm: str, co
     assert "NO" in report.text()  # unbalanced counts are reported
     assert report.values["questions"]["failed"] == {"Unavailable": 1}
     assert report.values["questions"]["seconds_median"] == 2.0
-    small_report = local_model.report(replace(measurement, alone=[outcome], asked=[replace(outcome, label=with_llm)]))
+    small_report = local_model.report(
+        replace(measurement, without_llm=[outcome], with_llm=[replace(outcome, label=with_llm)])
+    )
     assert "too few" in small_report.ends[0]
 
 

@@ -48,17 +48,17 @@ def test_injected_memories_are_counted_at_a_threshold(keeper: Keeper) -> None:
         for hit, score in zip(hits, (0.9, 0.8, 0.3, 0.2, 0.1), strict=True)
     )
     first, third = (str(scored[index].memory.metadata["unit"]) for index in (0, 2))
-    result = measure.Found(frozenset({first, third}), scored)
-    assert result.put_in(0.0)[:2] == (1.0, 5)
-    assert result.put_in(0.5)[:2] == (0.5, 2)
-    assert result.put_in(0.95) == (0.0, 0, 0)
-    assert result.put_in(0.0)[2] > result.put_in(0.5)[2] > 0
+    result = measure.CaseHits(frozenset({first, third}), scored)
+    assert result.measure_injection(0.0)[:2] == (1.0, 5)
+    assert result.measure_injection(0.5)[:2] == (0.5, 2)
+    assert result.measure_injection(0.95) == (0.0, 0, 0)
+    assert result.measure_injection(0.0)[2] > result.measure_injection(0.5)[2] > 0
 
 
 def test_higher_threshold_injects_no_more(keeper: Keeper) -> None:
     results = {name: [measure.ask(keeper, case) for case in cases[:8]] for name, cases in measure.CODING.items()}
-    rows = measure.measured(results)
-    assert len(rows) == len(measure.CODING) * len(measure.BARS)
+    rows = measure.compute_table(results)
+    assert len(rows) == len(measure.CODING) * len(measure.MIN_SCORES)
     assert {row["set"] for row in rows if row["answered"]} == {"coding prompts", "coding prompts, at length"}
     for name in measure.CODING:
         rows_of_set = [row for row in rows if row["set"] == name]
@@ -68,10 +68,12 @@ def test_higher_threshold_injects_no_more(keeper: Keeper) -> None:
 
 
 def test_tables_are_printed(keeper: Keeper, capsys: pytest.CaptureFixture[str]) -> None:
-    measure.show(measure.measured({"some": [measure.ask(keeper, measure.Case("redis memory", frozenset({"redis"})))]}))
+    measure.show(
+        measure.compute_table({"some": [measure.ask(keeper, measure.Case("redis memory", frozenset({"redis"})))]})
+    )
     output = capsys.readouterr().out
     assert "100 / 5.0" in output
-    assert output.splitlines()[1].split()[1:] == [f"{bar:.2f}" for bar in measure.BARS]
+    assert output.splitlines()[1].split()[1:] == [f"{bar:.2f}" for bar in measure.MIN_SCORES]
 
 
 def test_only_answerable_questions_of_a_conversation_are_used() -> None:
@@ -86,7 +88,7 @@ def test_only_answerable_questions_of_a_conversation_are_used() -> None:
 def test_recall_extracts_the_question_next_to_any_paste(kind: str) -> None:
     paste = measure.pastes()[kind]
     assert len(paste) > 10_000
-    for template in measure.ARRANGED.values():
+    for template in measure.PROMPT_TEMPLATES.values():
         questions = recall.questions(template.format(question="why is the queue so slow", paste=paste))
         assert "why is the queue so slow" in questions
         assert sum(map(estimate_tokens, questions)) < 150

@@ -21,7 +21,7 @@ def test_stream_is_learned_from_the_recorded_replies(provider: str, capsys: pyte
 
 
 def test_every_reply_is_an_object_named_by_a_digest() -> None:
-    replies = recorded.read()
+    replies = recorded.read_replies()
     assert len(replies) > 100
     assert all(len(name) == 24 for name in replies)
     assert {key for reply in replies.values() for key in json.loads(reply)} == {"facts", "decisions"}
@@ -43,7 +43,7 @@ def test_similarities_do_not_change_the_digest_of_a_prompt() -> None:
 def test_prompt_without_a_reply_is_written_to_a_file(tmp_path: Path) -> None:
     name = recorded.digest("the rules", "what was said")
     (tmp_path / f"{name}.json").write_text('{"facts": []}')
-    llm = recorded.Recorded({}, tmp_path)
+    llm = recorded.RecordedReplies({}, tmp_path)
     assert llm.reply("the rules", "what was said") == '{"facts": []}'
     assert (tmp_path / f"{name}.txt").read_text() == "the rules\n\nwhat was said\n"
     assert llm.lines == [json.dumps({"prompt": name, "reply": {"facts": []}})]

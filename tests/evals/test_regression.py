@@ -50,8 +50,8 @@ def test_recall_of_answers_has_not_dropped(embedder: LocalEmbedder, tmp_path: Pa
                     hits = keeper.search(question.text, k=10, log=False, **DEFAULT.options)
                     share = recall(units(hits), question.evidence, 10)
                     shares[f"{conversation.id}/{question.id}"] = round(share, 6)
-    comparison = regression.compared(
-        "R@10 on the development file", regression.recorded("retrieval", "per_question"), shares
+    comparison = regression.compare_runs(
+        "R@10 on the development file", regression.load_recorded("retrieval", "per_question"), shares
     )
     assert not comparison.is_worse, str(comparison)
 
@@ -62,10 +62,10 @@ def test_labels_of_turns_have_not_dropped(embedder: LocalEmbedder, tmp_path: Pat
     expected = {turn.id: turn.label for turn in all_turns}
     outcomes = measure.learn(all_turns, Settings(home=tmp_path), embedder)
     recorded = {
-        name: (expected.get(name, ""), actual) for name, actual in regression.recorded("turns", "per_turn").items()
+        name: (expected.get(name, ""), actual) for name, actual in regression.load_recorded("turns", "per_turn").items()
     }
     measured = {outcome.turn.id: (outcome.turn.label, outcome.label) for outcome in outcomes}
-    comparison = regression.compared(
+    comparison = regression.compare_runs(
         "macro-F1 of the labelled turns", recorded, measured, score=labels, worth=is_correct
     )
     assert not comparison.is_worse, str(comparison)
@@ -89,7 +89,7 @@ def answered(share: float, count: int = 300) -> dict[str, float]:
 
 def test_significant_drop_is_reported_with_the_lost_questions() -> None:
     recorded = answered(0.8)
-    comparison = regression.compared("R@10", recorded, answered(0.74))
+    comparison = regression.compare_runs("R@10", recorded, answered(0.74))
     assert comparison.is_worse
     assert comparison.lost == tuple(f"q{number:03}" for number in range(222, 240))
     assert "74.00 % where 80.00 % was recorded" in str(comparison)
@@ -98,7 +98,7 @@ def test_significant_drop_is_reported_with_the_lost_questions() -> None:
 
 
 def test_long_list_of_lost_questions_is_shortened() -> None:
-    comparison = regression.compared("R@10", answered(0.8), answered(0.5))
+    comparison = regression.compare_runs("R@10", answered(0.8), answered(0.5))
     assert "and 70 more." in str(comparison)
 
 
@@ -108,28 +108,28 @@ def test_noise_is_not_a_drop() -> None:
     lost = rng.sample([name for name, share in recorded.items() if share], 12)
     gained = rng.sample([name for name, share in recorded.items() if not share], 7)
     measured = {**recorded, **dict.fromkeys(lost, 0.0), **dict.fromkeys(gained, 1.0)}
-    comparison = regression.compared("R@10", recorded, measured)
+    comparison = regression.compare_runs("R@10", recorded, measured)
     assert comparison.lost == tuple(sorted(lost))
     assert comparison.difference.low < comparison.difference.value < 0 < comparison.difference.high
     assert not comparison.is_worse
-    assert not regression.compared("R@10", recorded, {**recorded, "q000": 0.0}).is_worse
+    assert not regression.compare_runs("R@10", recorded, {**recorded, "q000": 0.0}).is_worse
 
 
 def test_processor_differences_are_not_a_drop() -> None:
     recorded = {f"q{number}": 0.8 for number in range(50)}
-    assert not regression.compared("R@10", recorded, dict.fromkeys(recorded, 0.796)).is_worse
-    assert regression.compared("R@10", recorded, dict.fromkeys(recorded, 0.794)).is_worse
+    assert not regression.compare_runs("R@10", recorded, dict.fromkeys(recorded, 0.796)).is_worse
+    assert regression.compare_runs("R@10", recorded, dict.fromkeys(recorded, 0.794)).is_worse
 
 
 def test_equal_or_better_results_are_not_a_drop() -> None:
-    comparison = regression.compared("R@10", answered(0.8), answered(0.8))
+    comparison = regression.compare_runs("R@10", answered(0.8), answered(0.8))
     assert (comparison.is_worse, comparison.difference.value, comparison.lost) == (False, 0.0, ())
-    assert not regression.compared("R@10", answered(0.8), answered(0.9)).is_worse
+    assert not regression.compare_runs("R@10", answered(0.8), answered(0.9)).is_worse
 
 
 def test_small_loss_in_every_question_is_a_drop() -> None:
     recorded = {f"q{number}": 1.0 for number in range(50)}
-    comparison = regression.compared("R@10", recorded, dict.fromkeys(recorded, 0.99))
+    comparison = regression.compare_runs("R@10", recorded, dict.fromkeys(recorded, 0.99))
     assert comparison.is_worse
     assert len(comparison.lost) == 50
 
@@ -138,32 +138,32 @@ def test_missing_question_is_named() -> None:
     measured = answered(0.8)
     del measured["q007"]
     with pytest.raises(regression.Incomparable, match="Recorded and not measured: q007"):
-        regression.compared("R@10", answered(0.8), measured)
+        regression.compare_runs("R@10", answered(0.8), measured)
     with pytest.raises(regression.Incomparable, match="Measured and not recorded: q300"):
-        regression.compared("R@10", answered(0.8), {**answered(0.8), "q300": 1.0})
+        regression.compare_runs("R@10", answered(0.8), {**answered(0.8), "q300": 1.0})
 
 
 def test_labels_are_compared_by_their_overall_score() -> None:
     expected = ["store"] * 40 + ["update"] * 20 + ["skip"] * 60
     recorded = {f"t{number:03}": (label, label) for number, label in enumerate(expected)}
     without_updates = {name: (label, "skip" if label == "update" else label) for name, (label, _) in recorded.items()}
-    comparison = regression.compared("macro-F1", recorded, without_updates, score=labels, worth=is_correct)
+    comparison = regression.compare_runs("macro-F1", recorded, without_updates, score=labels, worth=is_correct)
     assert comparison.is_worse
     assert comparison.lost[0] == "t040"
-    assert comparison.before == 1.0
-    assert comparison.now < 0.7  # one of three labels is never used
+    assert comparison.recorded_score == 1.0
+    assert comparison.measured_score < 0.7  # one of three labels is never used
     single_change = {**recorded, "t000": ("store", "skip")}
-    assert not regression.compared("macro-F1", recorded, single_change, score=labels, worth=is_correct).is_worse
+    assert not regression.compare_runs("macro-F1", recorded, single_change, score=labels, worth=is_correct).is_worse
 
 
 def test_missing_record_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "RESULTS", tmp_path)
     with pytest.raises(regression.Incomparable, match=r"docs/results/retrieval.json has no per_question"):
-        regression.recorded("retrieval", "per_question")
+        regression.load_recorded("retrieval", "per_question")
     (tmp_path / "retrieval.json").write_text(json.dumps({"per_question": {"q1": 1.0}}), encoding="utf-8")
-    assert regression.recorded("retrieval", "per_question") == {"q1": 1.0}
+    assert regression.load_recorded("retrieval", "per_question") == {"q1": 1.0}
     with pytest.raises(regression.Incomparable, match="has no per_unit"):
-        regression.recorded("retrieval", "per_unit")
+        regression.load_recorded("retrieval", "per_unit")
 
 
 def test_test_without_data_is_skipped_and_names_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,14 +189,14 @@ def test_precision_and_recall_count_stored_turns() -> None:
         outcome("skip", "store", read=True),
         outcome("skip", "skip"),
     ]
-    figures = measure.kept_or_not(outcomes, lambda turn_outcome: turn_outcome.read)
+    figures = measure.measure_kept(outcomes, lambda turn_outcome: turn_outcome.read)
     assert [round(figures[name].value, 3) for name in ("precision", "recall", "f1")] == [0.667, 0.5, 0.571]
     assert all(0 <= figure.low <= figure.value <= figure.high <= 1 for figure in figures.values())
 
 
 def test_macro_f1_is_the_mean_over_the_expected_labels() -> None:
     outcomes = [outcome("store", "store"), outcome("store", "skip"), outcome("skip", "skip"), outcome("skip", "skip")]
-    figures = measure.of_labels(outcomes)
+    figures = measure.measure_labels(outcomes)
     assert figures["accuracy"].value == 0.75
     assert figures["macro_f1"].value == pytest.approx((2 / 3 + 4 / 5) / 2)
 
@@ -206,7 +206,7 @@ def test_facts_are_counted_individually_and_parts_of_one_are_correct() -> None:
         "", "user", "", "store", facts=("The API is at v3; v2 is switched off in May.", "Ann owns billing.")
     )
     parts = ("The API is at v3", "v2 is switched off in May", "The build is red")
-    figures = measure.of_facts([TurnOutcome(turn, read=True, passed=True, label="store", stored=parts)])
+    figures = measure.measure_facts([TurnOutcome(turn, read=True, passed=True, label="store", stored=parts)])
     assert (figures["precision"].value, figures["recall"].value) == (pytest.approx(2 / 3), 0.5)
 
 
@@ -217,13 +217,13 @@ def test_missed_update_is_wrong_and_other_turns_are_ignored() -> None:
         outcome("store", "store"),
         outcome("skip", "skip"),
     ]
-    assert measure.of_targets(outcomes).value == 0.5
+    assert measure.measure_targets(outcomes).value == 0.5
 
 
 def test_empty_input_gives_zero() -> None:
-    assert measure.kept_or_not([], lambda turn_outcome: turn_outcome.read)["f1"].value == 0.0
-    assert measure.of_targets([outcome("skip", "skip")]).value == 0.0
-    assert measure.of_facts([outcome("skip", "skip")])["precision"].value == 0.0
+    assert measure.measure_kept([], lambda turn_outcome: turn_outcome.read)["f1"].value == 0.0
+    assert measure.measure_targets([outcome("skip", "skip")]).value == 0.0
+    assert measure.measure_facts([outcome("skip", "skip")])["precision"].value == 0.0
 
 
 # ── End to end ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -432,7 +432,7 @@ def test_several_files_make_one_page_that_names_the_development_file(file: Path,
     assert values["files"].keys() == {"sea-dev.jsonl", "made.jsonl"}
     assert values["per_question"] == values["files"]["sea-dev.jsonl"]["per_question"] == {"sea/air": 1.0}
     assert "sea-dev.jsonl is the development file" in page
-    assert "Nothing was chosen on made.jsonl." in page
+    assert "No setting was tuned on made.jsonl." in page
     assert "## made.jsonl: Search modes" in page
     assert "files" not in evals.evaluate([dev], embedder=HashEmbedder()).as_dict()
 
