@@ -310,11 +310,11 @@ def report(results: HookResults, command: str) -> Report:
         name="hooks",
         title="Hook latency",
         command=command,
-        says=intro,
+        intro=intro,
         values=values,
         tables=[_table(results, name, title) for name, title in STATES.items()],
         plots={"hooks": _plot(results)},
-        ends=[f"Target {bar.judge(results)}." for bar in TARGETS],
+        closing=[f"Target {bar.judge(results)}." for bar in TARGETS],
     )
 
 

@@ -218,11 +218,11 @@ def report(results: ScaleResults, command: str) -> Report:
         name="scale",
         title="Cost by number of memories",
         command=command,
-        says=_describe(results),
+        intro=_describe(results),
         values=values,
         tables=[_query_table(results), _add_table(results), _store_table(results)],
         plots={"scale-query": _query_plot(results), "scale-add": _add_plot(results)},
-        ends=[f"Missing: {reason}." for reason in results.missing],
+        closing=[f"Missing: {reason}." for reason in results.missing],
     )
 
 

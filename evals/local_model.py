@@ -294,7 +294,7 @@ def report(results: LocalModelResults) -> Report:
         _INTRODUCTION,
         _values(results),
         tables,
-        ends=(_verdict(results),),
+        closing=(_verdict(results),),
     )
 
 

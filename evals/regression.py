@@ -47,7 +47,7 @@ class Comparison(Generic[Case]):
         return self.difference.high < -PROCESSORS
 
     def __str__(self) -> str:
-        difference = Column("", "±%", 2).written(self.difference)
+        difference = Column("", "±%", 2).format_cell(self.difference)
         suffix = f" and {len(self.lost) - MAX_LISTED} more" if len(self.lost) > MAX_LISTED else ""
         names = ", ".join(self.lost[:MAX_LISTED]) + suffix if self.lost else "none by itself"
         return (

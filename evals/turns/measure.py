@@ -289,10 +289,10 @@ def _report(
         name="turns",
         title="Hand-labelled turns",
         command=f"python -m evals.turns {file.name}" + (f" --split {split}" if split else ""),
-        says=_INTRODUCTION,
+        intro=_INTRODUCTION,
         values=values,
         tables=[*tables, _tag_table(without_llm)],
-        ends=_write_closing(without_llm, with_llm),
+        closing=_write_closing(without_llm, with_llm),
     )
 
 

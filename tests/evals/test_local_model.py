@@ -367,14 +367,14 @@ def test_report_states_whether_the_llm_helps(without_llm: str, with_llm: str, co
         "a-model", result, {}, [outcome] * 12, [replace(outcome, label=with_llm)] * 12, share, calls, {}, 9.0
     )
     report = local_model.report(measurement)
-    assert conclusion in report.ends[0]
+    assert conclusion in report.closing[0]
     assert "NO" in report.text()  # unbalanced counts are reported
     assert report.values["questions"]["failed"] == {"Unavailable": 1}
     assert report.values["questions"]["seconds_median"] == 2.0
     small_report = local_model.report(
         replace(measurement, without_llm=[outcome], with_llm=[replace(outcome, label=with_llm)])
     )
-    assert "too few" in small_report.ends[0]
+    assert "too few" in small_report.closing[0]
 
 
 # ── Downloading weights ───────────────────────────────────────────────────────────────────────────────────────────────

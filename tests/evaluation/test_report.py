@@ -25,11 +25,11 @@ def report() -> Report:
         name="made-up",
         title="Made up",
         command="cofio eval made-up FILE",
-        says=["Nothing was measured."],
+        intro=["Nothing was measured."],
         values={"r@10": 0.831},
         tables=[Table("Found", columns, rows, "A note.")],
         plots={"made-up-plot": "<svg/>"},
-        ends=["The end."],
+        closing=["The end."],
         measured_on=MACHINE,
     )
 
@@ -50,7 +50,7 @@ def report() -> Report:
     ],
 )
 def test_cell_is_formatted_by_its_column(column: Column, cell: Cell, expected: str) -> None:
-    assert column.written(cell) == expected
+    assert column.format_cell(cell) == expected
 
 
 def test_heading_includes_the_unit() -> None:

@@ -32,8 +32,8 @@ class Chroma:
         return len(items)
 
     def search(self, collection: str, text: str, k: int) -> list[str]:
-        found = self._collection(collection).query(query_embeddings=self._embed([text]), n_results=k)
-        return list(found["documents"][0])
+        results = self._collection(collection).query(query_embeddings=self._embed([text]), n_results=k)
+        return list(results["documents"][0])
 
     def count(self, collection: str) -> int:
         return int(self._collection(collection).count())

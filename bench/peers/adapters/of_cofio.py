@@ -21,7 +21,7 @@ class Cofio:
     def __init__(self, folder: Path, embed: wire.Embed, options: Mapping[str, Any]) -> None:
         self.version = cofio.__version__
         self._folder = folder
-        self._embedder = _Given(embed)
+        self._embedder = _SharedEmbedder(embed)
         self._fields = bool(options.get("fields"))
         self._dedup = bool(options.get("dedup"))
         self._capture = bool(options.get("capture"))
@@ -31,15 +31,15 @@ class Cofio:
         return int(self._keeper(collection).add(self._fact(item)).action == "add")
 
     def add_many(self, collection: str, items: Sequence[wire.Item]) -> int:
-        done = self._keeper(collection).add_all([self._fact(item) for item in items], dedup=self._dedup)
-        return sum(each.action == "add" for each in done)
+        changes = self._keeper(collection).add_all([self._fact(item) for item in items], dedup=self._dedup)
+        return sum(change.action == "add" for change in changes)
 
     def said(self, collection: str, text: str) -> int:
         if not self._capture:
             return self.add(collection, {"text": text})
-        before = self.count(collection)
+        count_before = self.count(collection)
         self._keeper(collection).capture(text, wait=True)
-        return max(self.count(collection) - before, 0)
+        return max(self.count(collection) - count_before, 0)
 
     def search(self, collection: str, text: str, k: int) -> list[str]:
         memories = [hit.memory for hit in self._keeper(collection).search(text, k=k)]
@@ -49,8 +49,8 @@ class Cofio:
         return int(self._keeper(collection).list(limit=1).total)
 
     def close(self) -> None:
-        for each in self._open.values():
-            each.close()
+        for keeper in self._open.values():
+            keeper.close()
 
     def _fact(self, item: wire.Item) -> cofio.Fact:
         fields: Mapping[str, Any] = item.get("fields") or {}
@@ -63,7 +63,7 @@ class Cofio:
         return self._open[name]
 
 
-class _Given:
+class _SharedEmbedder:
     signature = "bench:bge-small-en-v1.5:384"
     floor = _FLOOR
 

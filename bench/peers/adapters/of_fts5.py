@@ -43,8 +43,8 @@ class Fts5:
         return int(self._file(collection).execute("SELECT count(*) FROM words").fetchone()[0])
 
     def close(self) -> None:
-        for each in self._open.values():
-            each.close()
+        for connection in self._open.values():
+            connection.close()
 
     def _file(self, name: str) -> sqlite3.Connection:
         if name not in self._open:

@@ -39,46 +39,46 @@ class McpMemoryService:
         self._memory, self._storage, self._hash = Memory, SqliteVecMemoryStorage, generate_content_hash
 
     def add(self, collection: str, item: wire.Item) -> int:
-        kept, why = self._loop.run(self._store(collection).store(self._made(item)))
-        return _counted(kept, why)
+        is_stored, message = self._loop.run(self._store(collection).store(self._make_memory(item)))
+        return _count_stored(is_stored, message)
 
     def add_many(self, collection: str, items: Sequence[wire.Item]) -> int:
-        told = self._loop.run(self._store(collection).store_batch([self._made(item) for item in items]))
-        return sum(_counted(kept, why) for kept, why in told)
+        replies = self._loop.run(self._store(collection).store_batch([self._make_memory(item) for item in items]))
+        return sum(_count_stored(is_stored, message) for is_stored, message in replies)
 
     def search(self, collection: str, text: str, k: int) -> list[str]:
         store = self._store(collection)
-        found = self._loop.run(store.retrieve_hybrid(text, k) if self._hybrid else store.retrieve(text, k))
-        return [each.memory.content for each in found]
+        results = self._loop.run(store.retrieve_hybrid(text, k) if self._hybrid else store.retrieve(text, k))
+        return [result.memory.content for result in results]
 
     def count(self, collection: str) -> int:
         return int(self._loop.run(self._store(collection).count_all_memories()))
 
     def close(self) -> None:
-        for each in self._open.values():
-            self._loop.run(each.close())
+        for storage in self._open.values():
+            self._loop.run(storage.close())
         self._loop.close()
 
-    def _made(self, item: wire.Item) -> Any:
+    def _make_memory(self, item: wire.Item) -> Any:
         return self._memory(content=item["text"], content_hash=self._hash(item["text"]), tags=["bench"])
 
     def _store(self, name: str) -> Any:
         if name not in self._open:
             storage = self._storage(str(self._folder / f"{name}.db"))
             self._loop.run(storage.initialize())
-            storage.embedding_model = _Given(self._embed)
+            storage.embedding_model = _SharedEmbedder(self._embed)
             self._open[name] = storage
         return self._open[name]
 
 
-def _counted(kept: bool, why: str) -> int:
+def _count_stored(is_stored: bool, message: str) -> int:
     """Return 1 for a stored memory, 0 for a duplicate. Raise RuntimeError for other failures."""
-    if not kept and "uplicate" not in why:
-        raise RuntimeError(why)
-    return int(kept)
+    if not is_stored and "uplicate" not in message:
+        raise RuntimeError(message)
+    return int(is_stored)
 
 
-class _Given:
+class _SharedEmbedder:
     def __init__(self, embed: wire.Embed) -> None:
         self._embed = embed
 

@@ -32,7 +32,7 @@ class Mem0:
                 "history_db_path": str(folder / "history.db"),
             }
         )
-        self._memory.embedding_model = _Given(embed)
+        self._memory.embedding_model = _SharedEmbedder(embed)
 
     def add(self, collection: str, item: wire.Item) -> int:
         return len(self._memory.add(item["text"], user_id=collection, infer=False)["results"])
@@ -42,8 +42,8 @@ class Mem0:
         return len(self._memory.add(messages, user_id=collection, infer=False)["results"])
 
     def search(self, collection: str, text: str, k: int) -> list[str]:
-        found = self._memory.search(text, top_k=k, filters={"user_id": collection})["results"]
-        return [each["memory"] for each in found]
+        results = self._memory.search(text, top_k=k, filters={"user_id": collection})["results"]
+        return [result["memory"] for result in results]
 
     def count(self, collection: str) -> int:
         return len(self._memory.get_all(filters={"user_id": collection}, top_k=_ALL)["results"])
@@ -53,7 +53,7 @@ class Mem0:
         self._memory.vector_store.client.close()
 
 
-class _Given(EmbeddingBase):  # type: ignore[misc,unused-ignore]
+class _SharedEmbedder(EmbeddingBase):  # type: ignore[misc,unused-ignore]
     def __init__(self, embed: wire.Embed) -> None:
         super().__init__()
         self._embed = embed

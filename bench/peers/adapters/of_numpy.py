@@ -33,8 +33,8 @@ class Exact:
             return []
         cosines = rows.matrix @ self._embed([text])[0]
         k = min(k, len(cosines))
-        best = np.argpartition(-cosines, k - 1)[:k]
-        return [rows.texts[each] for each in best[np.argsort(-cosines[best], kind="stable")]]
+        rows_found = np.argpartition(-cosines, k - 1)[:k]
+        return [rows.texts[row] for row in rows_found[np.argsort(-cosines[rows_found], kind="stable")]]
 
     def count(self, collection: str) -> int:
         return len(self._rows(collection).texts)

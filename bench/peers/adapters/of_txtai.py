@@ -31,7 +31,7 @@ class Txtai:
         return len(items)
 
     def search(self, collection: str, text: str, k: int) -> list[str]:
-        return [each["text"] for each in self._index(collection).search(text, k)]
+        return [hit["text"] for hit in self._index(collection).search(text, k)]
 
     def count(self, collection: str) -> int:
         return int(self._index(collection).count())

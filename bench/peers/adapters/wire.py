@@ -73,11 +73,11 @@ class Embed:
             places = [self._places.get(text, -1) for text in texts]
             if min(places, default=0) >= 0:
                 return np.array(self._table[places], np.float32)
-            return self._asked(texts)
+            return self._request_vectors(texts)
         finally:
             self.seconds += time.perf_counter() - started
 
-    def _asked(self, texts: Sequence[str]) -> Any:
+    def _request_vectors(self, texts: Sequence[str]) -> Any:
         if not self.url:
             raise KeyError(f"there is no vector for {texts[0][:80]!r}, and no embedder")
         address = urlsplit(self.url)
@@ -86,10 +86,10 @@ class Embed:
         body = json.dumps({"model": "bge-small-en-v1.5", "input": list(texts)})
         self._server.request("POST", f"{address.path}/embeddings", body, {"Content-Type": "application/json"})
         reply = self._server.getresponse()
-        told = json.loads(reply.read())
+        body_of_reply = json.loads(reply.read())
         if reply.status != 200:
-            raise RuntimeError(f"the embedder answered {reply.status}: {told}")
-        return np.array([each["embedding"] for each in told["data"]], np.float32)
+            raise RuntimeError(f"the embedder answered {reply.status}: {body_of_reply}")
+        return np.array([entry["embedding"] for entry in body_of_reply["data"]], np.float32)
 
 
 def resident_mb() -> float:
@@ -105,17 +105,17 @@ def serve(make: Callable[[Path, Embed, Mapping[str, Any]], Peer]) -> None:
     """Answer requests until the input ends. `make` opens the peer on a folder."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # output of the peer must not mix with replies
-    desk = _Desk(make)
+    dispatcher = _Dispatcher(make)
     for line in sys.stdin:
         try:
-            answer = desk.answer(json.loads(line))
+            answer = dispatcher.answer(json.loads(line))
         except Exception as error:  # noqa: BLE001  errors of a peer are reported, and the run continues without it
             answer = {"error": f"{type(error).__name__}: {error}".strip()}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
-class _Desk:
+class _Dispatcher:
     """Dispatcher of requests with timing."""
 
     def __init__(self, make: Callable[[Path, Embed, Mapping[str, Any]], Peer]) -> None:
@@ -129,20 +129,24 @@ class _Desk:
             return {"resident_mb": resident_mb()}
         if name == "open":
             self._embed = Embed(question["vectors"], question["url"])
-        before, started = self._embed.seconds, time.perf_counter()
-        told = self._done(name, question)
+        embedding_before, started = self._embed.seconds, time.perf_counter()
+        result = self._dispatch(name, question)
         took = time.perf_counter() - started
-        return {**told, "took": took, "embedding": self._embed.seconds - before}
+        return {**result, "took": took, "embedding": self._embed.seconds - embedding_before}
 
-    def _done(self, name: str, about: dict[str, Any]) -> dict[str, Any]:
+    def _dispatch(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         if name == "open":
-            self._peer = self._make(Path(about["folder"]), self._embed, about["options"])
+            self._peer = self._make(Path(arguments["folder"]), self._embed, arguments["options"])
             return {"about": {"version": self._peer.version}}
         if self._peer is None:
             raise RuntimeError("open comes first")
         if name == "said":
-            said = getattr(self._peer, "said", None)
-            collection, text = about["collection"], about["text"]
-            return {"kept": said(collection, text) if said else self._peer.add(collection, {"id": "", "text": text})}
-        named = {"add": "kept", "add_many": "kept", "search": "found", "count": "count", "close": "closed"}
-        return {named[name]: getattr(self._peer, name)(**about)}
+            add_statement = getattr(self._peer, "said", None)
+            collection, text = arguments["collection"], arguments["text"]
+            return {
+                "kept": add_statement(collection, text)
+                if add_statement
+                else self._peer.add(collection, {"id": "", "text": text})
+            }
+        result_names = {"add": "kept", "add_many": "kept", "search": "found", "count": "count", "close": "closed"}
+        return {result_names[name]: getattr(self._peer, name)(**arguments)}

@@ -23,7 +23,7 @@ class Column:
     unit: Literal["", "%", "±%", "ms", "s", "MB"] = ""
     digits: int = 1
 
-    def written(self, cell: Cell) -> str:
+    def format_cell(self, cell: Cell) -> str:
         """Return the cell as text, with an interval in brackets."""
         if cell is None:
             return "–"
@@ -76,11 +76,11 @@ class Report:
     name: str
     title: str
     command: str
-    says: Sequence[str]
+    intro: Sequence[str]
     values: Mapping[str, Any]
     tables: Sequence[Table]
     plots: Mapping[str, str] = field(default_factory=dict)
-    ends: Sequence[str] = ()
+    closing: Sequence[str] = ()
     measured_on: dict[str, Any] = field(default_factory=machine)
 
     def __post_init__(self) -> None:
@@ -93,18 +93,18 @@ class Report:
 
     def text(self) -> str:
         """Return the tables for a terminal or a log."""
-        parts = [self.title, *self.says]
+        parts = [self.title, *self.intro]
         parts += [_render_plain(table) for table in self.tables]
-        return "\n\n".join([*parts, *self.ends, f"cofio {__version__} on {in_words(self.measured_on)}"])
+        return "\n\n".join([*parts, *self.closing, f"cofio {__version__} on {in_words(self.measured_on)}"])
 
     def page(self) -> str:
         """Return the documentation page in Markdown."""
         origin = f"Made by `{self.command}` with cofio {__version__} on: {in_words(self.measured_on)}."
-        parts = [f"# {self.title}", origin, *self.says]
+        parts = [f"# {self.title}", origin, *self.intro]
         parts += [_render_markdown(table) for table in self.tables]
         parts += [f"![{name.replace('-', ' ')}]({name}.svg)" for name in self.plots]
         ending = f"The same as JSON, with more digits: [{self.name}.json]({self.name}.json)."
-        return "\n\n".join([*parts, *self.ends, ending]) + "\n"
+        return "\n\n".join([*parts, *self.closing, ending]) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
         """Write the page, the figures and the plots into this folder; return their paths."""
@@ -156,4 +156,4 @@ def _escape_cell(text: str) -> str:
 
 
 def _format_rows(table: Table) -> list[list[str]]:
-    return [[column.written(cell) for column, cell in zip(table.columns, row, strict=True)] for row in table.rows]
+    return [[column.format_cell(cell) for column, cell in zip(table.columns, row, strict=True)] for row in table.rows]

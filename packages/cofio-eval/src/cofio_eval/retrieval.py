@@ -94,7 +94,7 @@ def evaluate(
         name="retrieval",
         title="Retrieval",
         command=f"cofio eval retrieval {file.name}{options}",
-        says=[*describe(measurement), METHOD],
+        intro=[*describe(measurement), METHOD],
         values=values,
         tables=list_tables(values),
     )

@@ -379,4 +379,4 @@ def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[StreamOutc
     ]
     ends = ["Failures:\n" + "\n".join(f"- {failure}" for failure in summed.failures)] if failures else []
     command = f"cofio eval streams {path.name}"
-    return Report("streams", "Whole conversations", command, says, values, tables, ends=ends)
+    return Report("streams", "Whole conversations", command, says, values, tables, closing=ends)
