@@ -55,10 +55,10 @@ SELECT tenant, id + series, at, by, why, undoes, id FROM changesets, generate_se
 WHERE id = %(changeset)s
 """
 _CHANGES = """
-INSERT INTO changes (tenant, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside)
+INSERT INTO changes (tenant, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, counters)
 SELECT
     c.tenant, %(changeset)s + (n - %(start)s) / %(batch)s + 1, c.memory_id + n, c.action, c.reason, c.before, c.vector,
-    c.occurrence, c.erased, c.beside
+    c.occurrence, c.erased, c.counters
 FROM staged, changes c WHERE c.memory_id = %(memory)s ORDER BY n
 """
 

@@ -59,7 +59,7 @@ class StubServer:
     """A stub of llama.cpp's server. Its model extracts each sentence as a fact, and updates similar memories."""
 
     name = "qwen2.5-coder"
-    ours = True
+    is_managed = True
 
     def __init__(self) -> None:
         self.metrics: str | None = METRICS
@@ -265,7 +265,7 @@ def test_time_limit_stops_after_at_least_one_turn(
     settings: Settings, llm: llama.RecordingLLM, server: StubServer
 ) -> None:
     turns = [turn(number, "store", f"The customer switched from Stripe to Adyen{number}.") for number in range(3)]
-    without_llm, with_llm = local_model.learn_both(turns, settings, HashEmbedder(), llm, until=0.0)
+    without_llm, with_llm = local_model.learn_both(turns, settings, HashEmbedder(), llm, deadline=0.0)
     assert (
         [result_turn.turn for result_turn in without_llm] == [result_turn.turn for result_turn in with_llm] == turns[:1]
     )
