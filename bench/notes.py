@@ -24,8 +24,8 @@ from typing import Any
 
 from bench import measure
 from cofio.core import Keeper
+from cofio.markdown_notes.service import NotesOptions
 from cofio.models.memory import to_utc_iso
-from cofio.notes.service import NotesOptions
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import HashEmbedder
 

@@ -22,7 +22,7 @@ import numpy as np
 from cofio.models.memory import Hit
 from cofio.providers.embedders import model_files
 from cofio.providers.embedders.onnx_model import open_session
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from cofio.settings import Settings
 from cofio.text.tokens import read_in_context
 from cofio_eval.datasets import LEFT_OUT, read, remembered

@@ -17,7 +17,7 @@ import numpy as np
 from cofio.providers.embedders import model_files
 from cofio.providers.embedders.colbert import LONGEST, WIDTH, marked
 from cofio.providers.embedders.onnx_model import open_session
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from cofio.settings import Settings
 
 ROOT = Path(__file__).parents[1]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from cofio.ingest.reconcile.compare import JudgedComparer
-from cofio.judgement.encoding import sentences_of
 from cofio.judgement.labels import RETRACTION
+from cofio.judgement.model_inputs import sentences_of
 from cofio.judgement.onnx_classifier import LocalJudge, read_card
 from cofio.ports import Relation, Span
 

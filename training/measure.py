@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cofio.judgement.encoding import Encoder
+from cofio.judgement.model_inputs import Encoder
 from cofio.judgement.onnx_encoder import Layers
 from cofio.judgement.spans import Tagged, decode
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from training import data, metrics
 from training.data import Example
 from training.prepare import examples_of

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from evals.edits import edited
 
-from cofio.judgement.encoding import Encoder, sentences_of
 from cofio.judgement.labels import RELATIONS
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.judgement.model_inputs import Encoder, sentences_of
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from training import data, dataset
 from training.data import Example
 

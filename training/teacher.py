@@ -17,8 +17,8 @@ from torch import nn
 from torch.nn import functional
 from transformers import Qwen2Config, Qwen2Model
 
-from cofio.judgement.encoding import Encoder, Window
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.judgement.model_inputs import Encoder, Window
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from training.network import Network
 
 _PAIR = "A note in memory: {memory}\nSaid later: {text}\nWhat becomes of the note (stays, repeated, replaced, ended)?"

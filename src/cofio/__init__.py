@@ -17,7 +17,7 @@ from cofio.version import __version__
 if TYPE_CHECKING:
     from cofio.core import Keeper
     from cofio.domain_knowledge.context import AutoRecallConfig, RecallSources, build_recall_context
-    from cofio.domain_knowledge.extract.extraction import AutoCaptureConfig, ExtractedKnowledge, extract_knowledge
+    from cofio.domain_knowledge.from_text.extraction import AutoCaptureConfig, ExtractedKnowledge, extract_knowledge
     from cofio.ports import Embedder
 
 __all__ = [
@@ -43,12 +43,12 @@ __all__ = [
 
 #: Names that are imported on first access, and their modules.
 _LATER = {
-    "AutoCaptureConfig": "cofio.domain_knowledge.extract.extraction",
+    "AutoCaptureConfig": "cofio.domain_knowledge.from_text.extraction",
     "AutoRecallConfig": "cofio.domain_knowledge.context",
-    "ExtractedKnowledge": "cofio.domain_knowledge.extract.extraction",
+    "ExtractedKnowledge": "cofio.domain_knowledge.from_text.extraction",
     "RecallSources": "cofio.domain_knowledge.context",
     "build_recall_context": "cofio.domain_knowledge.context",
-    "extract_knowledge": "cofio.domain_knowledge.extract.extraction",
+    "extract_knowledge": "cofio.domain_knowledge.from_text.extraction",
 }
 
 

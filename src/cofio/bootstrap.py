@@ -14,10 +14,10 @@ from cofio.errors import Misconfigured
 from cofio.hooks import briefing_cache, endpoint_file, offline_recall_log
 from cofio.ingest import sanitize
 from cofio.maintenance.service import MaintenanceOptions
+from cofio.markdown_notes.service import NotesOptions
 from cofio.models.exchange import Batching
 from cofio.models.llm_calls import Limits, longest_call
 from cofio.models.memory import to_utc_iso
-from cofio.notes.service import NotesOptions
 from cofio.ports import LLM, Clock, Embedder, Judge, LateInteractionModel, Store
 from cofio.providers import embedders, llms
 from cofio.settings import Settings, agent_environment

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cofio.cli.notes import _EVERY
+from cofio.cli.markdown_notes import _EVERY
 from cofio.client import Client
 from cofio.server.background.notes_watcher import EVERY
 from cofio.settings import Settings

@@ -16,10 +16,10 @@ from cofio.client.knowledge import ClientKnowledge
 from cofio.core import Keeper
 from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
+from cofio.markdown_notes.service import NotesService
 from cofio.models.auth import ROLES, Grant
 from cofio.models.domain_knowledge import Pattern
 from cofio.models.memory import Delete, Fact, Page, Query
-from cofio.notes.service import NotesService
 from cofio.server.http.routes import ROUTES
 from cofio.settings import Settings
 from tests.cli.conftest import running_service

@@ -12,7 +12,7 @@ from cofio.ports import LateInteractionModel
 from cofio.providers import embedders
 from cofio.providers.embedders import model_files
 from cofio.providers.embedders.colbert import LONGEST, WIDTH, ColbertModel
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from cofio.testing import WordOverlapModel
 
 QUESTION = "Where does Ann live now?"

@@ -14,7 +14,7 @@ from cofio.errors import Misconfigured
 from cofio.providers.embedders import model_files
 from cofio.providers.embedders.local import LocalEmbedder
 from cofio.providers.embedders.onnx_model import open_session as _session
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 
 TEXTS = [
     "The user prefers tabs over spaces.",

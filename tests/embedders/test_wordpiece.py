@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofio.errors import Misconfigured
-from cofio.providers.embedders.wordpiece import CACHED_WORDS, MAX_TOKENS, WordPiece, normalised
+from cofio.providers.embedders.wordpiece_tokenizer import CACHED_WORDS, MAX_TOKENS, WordPiece, normalised
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_tokens.json").read_text())
 SMALL = WordPiece(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "able", ",", "a"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import cofio
-from cofio.domain_knowledge.extract.extraction import (
+from cofio.domain_knowledge.from_text.extraction import (
     AutoCaptureConfig,
     ExtractedKnowledge,
     extract_knowledge,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.domain_knowledge import seasonal_times
-from cofio.domain_knowledge.extract.extraction import extract_knowledge, facts, read_sentence
-from cofio.domain_knowledge.extract.quantities import quantities
+from cofio.domain_knowledge.from_text.extraction import extract_knowledge, facts, read_sentence
+from cofio.domain_knowledge.from_text.quantities import quantities
 from cofio.models.domain_knowledge import ANY, Seasonal, make_row
 
 # ── Quantities ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,8 +19,8 @@ from cofio.errors import StoreBusy, Unavailable
 from cofio.models.auth import Grant
 from cofio.models.dashboard import ChangeCounters
 from cofio.ports import Health
-from cofio.server.http import events
-from cofio.server.http.events import EventBroadcaster, EventStream
+from cofio.server.http import event_stream
+from cofio.server.http.event_stream import EventBroadcaster, EventStream
 from cofio.server.http.server import HttpServer
 from cofio.server.http.streaming import WATCHERS
 from cofio.settings import Settings
@@ -211,7 +211,7 @@ def test_broadcaster_polls_in_one_thread_only_while_there_are_readers(keeper: Ke
 def test_idle_stream_sends_keepalive_comments(
     service: Caller, open_reader: Callable[..., EventReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "STILL", 0.05)
+    monkeypatch.setattr(event_stream, "STILL", 0.05)
     reader = open_reader(service)
     assert [reader.next() for _ in range(3)] == [("", "still here")] * 3
     service.post("/memory/add", {"text": "We decided on Drizzle."})

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cofio.core import Keeper
-from cofio.notes.service import NotesOptions
+from cofio.markdown_notes.service import NotesOptions
 from cofio.server.http.routes import ROUTES, Route
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder

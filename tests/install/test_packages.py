@@ -15,7 +15,7 @@ import pytest
 
 from cofio.hooks import launcher
 from cofio.install import claude_code, codex, cursor, openclaw
-from cofio.install.provider import CHOICES
+from cofio.install.llm_provider import CHOICES
 from cofio.version import __version__
 
 from .conftest import Machine

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from cofio.judgement import encoding
-from cofio.judgement.encoding import WINDOW_TOKENS, Encoder, sentences_of, words_of
+from cofio.judgement import model_inputs
+from cofio.judgement.model_inputs import WINDOW_TOKENS, Encoder, sentences_of, words_of
 from cofio.judgement.onnx_classifier import WEIGHTS
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 
 UNICODE = "Das Café-Team nutzt 🚀 Rocket.\n日本語の文。 Naïve “quotes” – done! \u00a0İstanbul\tand ẞ; e\u0301clair?"
 
@@ -69,7 +69,7 @@ def test_every_word_is_in_one_window(encoder: Encoder, text: str) -> None:
 def test_windows_are_bounded_and_well_formed(encoder: Encoder, text: str) -> None:
     windows = list(encoder.windows(text, "What did we say before? " * 50))
     for window in windows:
-        assert len(window.ids) == len(window.types) <= WINDOW_TOKENS + encoding.BEFORE_TOKENS + 4
+        assert len(window.ids) == len(window.types) <= WINDOW_TOKENS + model_inputs.BEFORE_TOKENS + 4
         assert all(0 < token < len(window.ids) - 1 and window.types[token] == 1 for token, _ in window.places)
         assert window.types == sorted(window.types)
     assert len(windows) > 1 or text.startswith("aaa")
@@ -90,7 +90,7 @@ def test_empty_turn_has_no_window(encoder: Encoder) -> None:
 def test_long_memory_is_encoded_by_its_beginning_and_end(encoder: Encoder) -> None:
     long = f"Alpha {'filler ' * 5_000} Omega"
     ids, types = encoder.pair(long, long)
-    assert len(ids) == len(types) == encoding.MEMORY_TOKENS + encoding.STATEMENT_TOKENS + 4
+    assert len(ids) == len(types) == model_inputs.MEMORY_TOKENS + model_inputs.STATEMENT_TOKENS + 4
     first, last = encoder.pair("Alpha", "x")[0][2], encoder.pair("Omega", "x")[0][2]
     assert first in ids
     assert last in ids

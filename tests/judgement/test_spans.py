@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cofio.judgement.encoding import words_of
 from cofio.judgement.labels import ABOUT, KINDS, TAGS
+from cofio.judgement.model_inputs import words_of
 from cofio.judgement.spans import Span, Tagged, decode
 
 _SURE = 6.0

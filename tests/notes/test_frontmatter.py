@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.notes import frontmatter
-from cofio.notes.frontmatter import FrontMatter
+from cofio.markdown_notes import frontmatter
+from cofio.markdown_notes.frontmatter import FrontMatter
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput
+from cofio.markdown_notes import paths
+from cofio.markdown_notes.paths import FolderPath
 from cofio.models.memory import Memory
-from cofio.notes import paths
-from cofio.notes.paths import FolderPath
 
 AT = "2026-01-31T23:59:59.999999+00:00"
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cofio.markdown_notes import sections as reading
+from cofio.markdown_notes.sections import PIECE, Section
 from cofio.models.memory import MAX_TEXT, Fact
-from cofio.notes import sections as reading
-from cofio.notes.sections import PIECE, Section
 
 PAGE = """---
 title: Runbook

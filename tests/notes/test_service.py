@@ -26,10 +26,10 @@ from cofio.errors import (
     StoreError,
     Unavailable,
 )
+from cofio.markdown_notes import files
+from cofio.markdown_notes.service import BATCH, NotesOptions
 from cofio.models.markdown_notes import IndexResult, VaultExportResult
 from cofio.models.memory import Adopt, Fact, Memory, Viewer
-from cofio.notes import files
-from cofio.notes.service import BATCH, NotesOptions
 from cofio.ports import Matrix, Store
 from cofio.settings import Settings
 from cofio.stores.postgres import PostgresStore
@@ -709,9 +709,9 @@ CRASHING_SCRIPT = """
 import os, sys
 from pathlib import Path
 from cofio.core import Keeper
-from cofio.notes.service import NotesOptions as Notebook
+from cofio.markdown_notes.service import NotesOptions as Notebook
 from cofio.stores.sqlite.store import SqliteStore
-from cofio.stores.notes import SqlNotes
+from cofio.stores.markdown_notes import SqlNotes
 from cofio.testing import FixedClock, HashEmbedder
 home, when = Path(sys.argv[1]), sys.argv[2]
 if when == "die":

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cofio.markdown_notes import sync
+from cofio.markdown_notes.obsidian import Note
+from cofio.markdown_notes.sections import Section
+from cofio.markdown_notes.sync import FilePage, MatchedSections
 from cofio.models.markdown_notes import FiledPart, FileState, Stamp
-from cofio.notes import sync
-from cofio.notes.obsidian import Note
-from cofio.notes.sections import Section
-from cofio.notes.sync import FilePage, MatchedSections
 
 STAMP = Stamp(1, 1)
 

@@ -112,11 +112,11 @@ def uninstall(session: CliContext, clients: tuple[str, ...]) -> None:
 
 def _clear_agent(session: CliContext, clients: Sequence[str], problems: list[CofioError]) -> str:
     """Clear the provider that runs one of these clients, restart a service that uses it, and return its name or ""."""
-    from cofio.install import provider
+    from cofio.install import llm_provider
     from cofio.server import daemon
 
     try:
-        name = provider.end_agent(session.settings, clients)
+        name = llm_provider.end_agent(session.settings, clients)
         state = daemon.status(session.settings) if name and not session.settings.url else {}
         if state.get("pid"):
             daemon.down(session.settings)
@@ -145,13 +145,13 @@ _REMOVES = {"claude-code": "claude plugin uninstall {}", "codex": "codex plugin 
 
 
 def _report_rest(settings: Settings, agent: str, any_files: bool, plugins: Mapping[str, str]) -> None:
-    from cofio.install import provider
+    from cofio.install import llm_provider
 
     any_removed = bool(agent or any_files)
     if agent:
         output.say(f"{mark(True)} {agent} is no longer called: the setting extract_provider is cleared.")
     variable = settings.origins["extract_provider"]  # a variable overrides config.toml
-    if settings.extract_provider in provider.AGENTS and variable.isupper():
+    if settings.extract_provider in llm_provider.AGENTS and variable.isupper():
         output.say(f"{variable} still names {settings.extract_provider}: unset the variable, then run `cofio down`.")
     for client, plugin in plugins.items():
         output.say(f"The plugin {plugin} is still enabled. Remove it with: `{_REMOVES[client].format(plugin)}`.")

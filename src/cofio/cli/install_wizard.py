@@ -16,11 +16,11 @@ from cofio.cli.output import StepOutput, mark, short
 from cofio.cli.shared_options import CliContext
 from cofio.errors import CofioError, InvalidInput, Misconfigured, Unavailable
 from cofio.hooks import endpoint_file, launcher
-from cofio.install import checks, files, paths, plan, provider, shell_profile
+from cofio.install import checks, files, llm_provider, paths, plan, shell_profile
 from cofio.install import clients as client
+from cofio.install.llm_provider import Choice
 from cofio.install.manifest import NAME, Manifest
 from cofio.install.plan import FileResult, InstallPlan
-from cofio.install.provider import Choice
 from cofio.server import daemon
 from cofio.server.backfill import find
 from cofio.settings import Settings
@@ -126,8 +126,8 @@ class InstallWizard:
             if not (choice and choice.provider):
                 self.results["provider"] = None
                 return choice
-            self.out.begin(f"  Testing {provider.CALLED[choice.provider]}")
-            problem = provider.test_choice(self.settings, choice)
+            self.out.begin(f"  Testing {llm_provider.CALLED[choice.provider]}")
+            problem = llm_provider.test_choice(self.settings, choice)
             self.out.end(not problem, problem or f"({choice.uses})")
             if not problem:
                 self.results["provider"] = {"provider": choice.provider, "model": choice.uses}
@@ -140,13 +140,13 @@ class InstallWizard:
 
     def _ask_choice(self) -> Choice | None:
         name = self.provider or self._ask_provider()
-        if name is None or name == provider.SKIP:
-            self.out.line(f"  {provider.CHOICES[provider.SKIP]}")
-            off = name == provider.SKIP and self.settings.extract_provider
-            return provider.Choice(provider="") if off else None
-        if self.provider in provider.AGENTS:
-            self.out.line(f"  {provider.AGENTS[name]}")
-        choice = provider.known_choice(self.settings, name, self.model)
+        if name is None or name == llm_provider.SKIP:
+            self.out.line(f"  {llm_provider.CHOICES[llm_provider.SKIP]}")
+            off = name == llm_provider.SKIP and self.settings.extract_provider
+            return llm_provider.Choice(provider="") if off else None
+        if self.provider in llm_provider.AGENTS:
+            self.out.line(f"  {llm_provider.AGENTS[name]}")
+        choice = llm_provider.known_choice(self.settings, name, self.model)
         if not choice.key_name:
             return choice
         if self.provider_key == "-":
@@ -154,7 +154,7 @@ class InstallWizard:
         if self.provider_key or self.yes:
             return replace(choice, key=self.provider_key or choice.key)
         beside = " (Enter keeps the current one)" if choice.key else ""
-        label = f"  {provider.CALLED[choice.provider]} API key{beside}"
+        label = f"  {llm_provider.CALLED[choice.provider]} API key{beside}"
         key = click.prompt(label, default=choice.key, hide_input=True, show_default=False)
         return replace(choice, key=str(key).strip())
 
@@ -162,11 +162,11 @@ class InstallWizard:
         current = self.settings.extract_provider.lower()
         if self.yes:
             return current or None
-        choices = {**provider.CHOICES, **provider.offered_agents(self.settings)}
+        choices = {**llm_provider.CHOICES, **llm_provider.offered_agents(self.settings)}
         names = list(choices)
         for number, label in enumerate(choices.values(), 1):
             self.out.line(f"  {number}. {label}")
-        usual = names.index(current if current in names else provider.SKIP) + 1
+        usual = names.index(current if current in names else llm_provider.SKIP) + 1
         numbers = click.Choice([str(number + 1) for number in range(len(names))])
         answer = click.prompt("  >", type=numbers, default=str(usual), prompt_suffix=" ", show_choices=False)
         self.out.line()
@@ -218,7 +218,7 @@ class InstallWizard:
     def _list_home_files(self, choice: Choice | None, writes_clients: bool) -> list[Path]:
         """Return the files in the home folder that would be written, except those that a starting service writes."""
         settings, home = self.settings, self.settings.home
-        has_new_choice = bool(choice and not provider.is_written(settings, choice))
+        has_new_choice = bool(choice and not llm_provider.is_written(settings, choice))
         endpoint = (files.read(home / endpoint_file.NAME) or b"").decode(errors="replace").splitlines()[:2]
         needs = {
             launcher.NAME: checks.launcher(settings).state != "ok",
@@ -237,11 +237,11 @@ class InstallWizard:
             deadlines = (settings.hook_recall_timeout_ms, settings.hook_capture_timeout_ms)
             endpoint_file.write_endpoint(settings.home, settings.service_url, settings.api_key, deadlines, "")
         for name, value in self._find_unsaved_address().items():
-            provider.keep(settings, name, value)
+            llm_provider.keep(settings, name, value)
             self.results["address"] = str(settings.home / "config.toml")
-        is_changed = choice is not None and not provider.is_written(settings, choice)
+        is_changed = choice is not None and not llm_provider.is_written(settings, choice)
         if choice is not None and is_changed:
-            self.results["config"] = str(provider.write(settings, choice))
+            self.results["config"] = str(llm_provider.write(settings, choice))
 
         record = Manifest.load(settings.home)
         for install_plan in plans:
@@ -253,7 +253,7 @@ class InstallWizard:
 
     def _find_unsaved_address(self) -> dict[str, str]:
         """Return URL and key of a remote service that config.toml does not contain yet: not only hooks use them."""
-        settings, file_settings = self.settings, provider.in_file(self.settings)
+        settings, file_settings = self.settings, llm_provider.in_file(self.settings)
         address = {"url": settings.url, "api_key": settings.api_key} if settings.url else {}
         return {name: value for name, value in address.items() if value and value != getattr(file_settings, name)}
 
@@ -298,7 +298,7 @@ class InstallWizard:
 
     def _finish(self, choice: Choice | None) -> None:
         reads = choice.provider if choice else self.settings.extract_provider.lower()
-        learns = provider.CALLED.get(reads, "patterns, no model")
+        learns = llm_provider.CALLED.get(reads, "patterns, no model")
         self.out.line("\n[4/4] Done!\n")
         for line in ("Session start: loads project memories", "Every prompt: retrieves relevant context",
                      f"After responses: extracts and stores new facts ({learns})"):  # fmt: skip

@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from typing import Any, Literal, NoReturn, TypeAlias, Unpack, cast
 
 from cofio.domain_knowledge import confidence, lookup, seasonal_times
-from cofio.domain_knowledge.extract.extraction import extract_knowledge
+from cofio.domain_knowledge.from_text.extraction import extract_knowledge
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.ingest.writer import Writer
 from cofio.models.domain_knowledge import (

@@ -31,10 +31,10 @@ from cofio.ingest.pipeline import Learner
 from cofio.ingest.reconcile.compare import JudgedComparer, WordComparer
 from cofio.ingest.writer import Writer
 from cofio.maintenance.service import MaintenanceService
+from cofio.markdown_notes.service import NotesService
 from cofio.models.dashboard import Injection
 from cofio.models.exchange import LearningResult
 from cofio.models.memory import Memory, Scope, Viewer
-from cofio.notes.service import NotesService
 from cofio.ports import LLM, Clock, Embedder, Judge, LateInteractionModel, Store
 from cofio.retrieval.encoder import StoreEncoder
 from cofio.retrieval.episodes import EpisodeService

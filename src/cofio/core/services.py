@@ -24,10 +24,10 @@ from cofio.ingest.pipeline import Learner, Reads
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.ingest.writer import Writer
 from cofio.maintenance.service import MaintenanceOptions, MaintenanceService
+from cofio.markdown_notes.service import NotesOptions, NotesService
 from cofio.models.exchange import AT_ONCE, Batching
 from cofio.models.llm_calls import Limits, longest_call
 from cofio.models.memory import Viewer
-from cofio.notes.service import NotesOptions, NotesService
 from cofio.ports import LLM, Clock, Judge, Store
 from cofio.retrieval import recall
 from cofio.retrieval.encoder import StoreEncoder

@@ -20,7 +20,7 @@ from functools import cached_property
 from itertools import pairwise, product
 from typing import NamedTuple, TypeAlias
 
-from cofio.domain_knowledge.extract.quantities import TextQuantity, quantities
+from cofio.domain_knowledge.from_text.quantities import TextQuantity, quantities
 from cofio.domain_knowledge.lookup import firing
 from cofio.models.domain_knowledge import ANY, TABLES, Claim, Correlation, FiringThreshold, Threshold, name_prefix
 from cofio.models.memory import Viewer

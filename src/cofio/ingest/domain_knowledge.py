@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from cofio.domain_knowledge import cascade, reconcile_rows
-from cofio.domain_knowledge.extract import extraction
+from cofio.domain_knowledge.from_text import extraction
 from cofio.domain_knowledge.reconcile_rows import SentenceReading
 from cofio.errors import Forbidden
 from cofio.ingest.exchange_facts import ExchangeFacts

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from cofio.domain_knowledge.extract import extraction
+from cofio.domain_knowledge.from_text import extraction
 from cofio.errors import (
     CofioError,
     Conflict,

@@ -22,17 +22,17 @@ from cofio.install import (
     codex,
     cursor,
     files,
+    hook_shims,
     jsonc,
+    llm_provider,
     merge,
     openclaw,
     paths,
-    provider,
-    shims,
     toml_edit,
 )
 from cofio.install.jsonc import MalformedConfig
 from cofio.install.manifest import Manifest
-from cofio.judgement.model_card import read_card
+from cofio.judgement.model_manifest import read_card
 from cofio.models.diagnostics import Check, ServiceProbe
 from cofio.models.exchange import Item
 from cofio.models.exchange import State as CaptureState
@@ -194,8 +194,8 @@ def _check_model_here(settings: Settings) -> Check:
         return Check("model", "ok", "no language model is set: the judgement model finds facts")
     if not settings.llm:
         return Check("model", "ok", f"{name} is switched off by COFIO_LLM")
-    choice = provider.known_choice(settings, name)
-    if problem := provider.test_choice(settings, choice):
+    choice = llm_provider.known_choice(settings, name)
+    if problem := llm_provider.test_choice(settings, choice):
         return Check("model", "wrong", problem, "`cofio install` sets and tests another model.")
     return Check("model", "ok", f"{name}, {choice.uses}")
 
@@ -277,7 +277,7 @@ def _find_hooks_path(client: str, settings: Settings) -> Path:
 
 
 def _list_expected(client: str, settings: Settings) -> dict[str, str]:
-    folder = shims.folder_in(paths.home_of(client, settings))
+    folder = hook_shims.folder_in(paths.home_of(client, settings))
     if client == "claude-code":
         hooks = claude_code.hooks_in(folder, claude_code.installed_version())
     else:

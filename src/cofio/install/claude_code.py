@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cofio.install import files, jsonc, merge, paths, shims
+from cofio.install import files, hook_shims, jsonc, merge, paths
 from cofio.install.jsonc import MalformedConfig
 from cofio.install.plan import FileEdit, InstallPlan
 from cofio.settings import Settings
@@ -35,7 +35,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     if plugin := plugin_name(values):
         note = f"Claude Code has the cofio plugin enabled ({plugin}): hooks in the settings would run everything twice."
         return InstallPlan(client="claude-code", notes=(note,))
-    folder = shims.folder_in(paths.home_of("claude-code", settings))
+    folder = hook_shims.folder_in(paths.home_of("claude-code", settings))
     hooks = hooks_in(folder, installed_version())
     server = {"type": "stdio", **paths.server(settings)}
     edits = [
@@ -54,7 +54,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     is_off = values.get("disableAllHooks") is True
     return InstallPlan(
         client="claude-code",
-        copies=shims.copies(folder, settings.home),
+        copies=hook_shims.copies(folder, settings.home),
         edits=tuple(edits if mcp else edits[:1]),
         notes=("Claude Code's settings have disableAllHooks: no hook runs until it is removed.",) if is_off else (),
         folder=folder,
@@ -64,7 +64,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
 def hooks_in(folder: Path, version: tuple[int, ...] = ()) -> dict[str, dict[str, Any]]:
     """Return our hook for each event that this version knows."""
     events = {event: shim for event, shim in EVENTS.items() if version >= SINCE.get(event, ())}
-    return {event: {"type": "command", **hook} for event, hook in shims.hooks_in(folder, events).items()}
+    return {event: {"type": "command", **hook} for event, hook in hook_shims.hooks_in(folder, events).items()}
 
 
 def installed_version() -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cofio.errors import CofioError, InvalidInput
-from cofio.install import claude_code, codex, cursor, files, merge, openclaw, plan, shell_profile, shims
+from cofio.install import claude_code, codex, cursor, files, hook_shims, merge, openclaw, plan, shell_profile
 from cofio.install.manifest import Manifest
 from cofio.install.plan import FileEdit, FileResult, InstallPlan, Take
 from cofio.settings import Settings
@@ -39,7 +39,7 @@ def uninstall(client: str, settings: Settings, record: Manifest) -> tuple[list[F
         install_plan = plan_install(client, settings, InstallOptions(notify=True, trust=True))
     except CofioError:  # an unreadable file, or a missing plugin: rely on the record
         install_plan = InstallPlan(client=client)
-    results, problems = plan.undo(client, record, TAKES, shims.is_ours)
+    results, problems = plan.undo(client, record, TAKES, hook_shims.is_ours)
     if not problems:
         results += [*plan.take_out(install_plan.edits, record, TAKES), *plan.removed(install_plan.copies, record)]
     return [*results, *_list_still_named(install_plan.edits)], problems

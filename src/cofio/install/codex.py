@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.install import files, jsonc, merge, paths, shims, toml_edit
+from cofio.install import files, hook_shims, jsonc, merge, paths, toml_edit
 from cofio.install.jsonc import MalformedConfig
 from cofio.install.plan import FileCopy, FileEdit, InstallPlan
 from cofio.settings import Settings
@@ -43,7 +43,7 @@ def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: b
     if plugin := plugin_name(values):
         note = f"Codex has the cofio plugin enabled ({plugin}): hooks in its settings would run everything twice."
         return InstallPlan(client="codex", notes=(note,))
-    folder = shims.folder_in(paths.home_of("codex", settings))
+    folder = hook_shims.folder_in(paths.home_of("codex", settings))
     hooks = hooks_in(folder)
     hashes = _compute_hashes(settings, hooks)
 
@@ -77,7 +77,7 @@ def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: b
         notes.append("Codex asks before it runs a new hook: open it, type /hooks, and approve the five hooks of cofio.")
     return InstallPlan(
         client="codex",
-        copies=(*shims.copies(folder, settings.home), *([_make_wrapper(settings, values)] if notify else [])),
+        copies=(*hook_shims.copies(folder, settings.home), *([_make_wrapper(settings, values)] if notify else [])),
         edits=tuple(edits),
         notes=tuple(notes),
         folder=folder,
@@ -86,7 +86,7 @@ def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: b
 
 def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
     """Return our hook for each event. Any change requires a new approval, so it contains only a path."""
-    return {event: {"type": "command", **hook} for event, hook in shims.hooks_in(folder, EVENTS, " codex").items()}
+    return {event: {"type": "command", **hook} for event, hook in hook_shims.hooks_in(folder, EVENTS, " codex").items()}
 
 
 def hooks_path(settings: Settings) -> Path:
@@ -161,7 +161,7 @@ def _list_hooks(settings: Settings, plugin: str) -> Iterator[tuple[str, str, str
             yield f"{plugin}:hooks/hooks.json:{LABELS[event]}:0:0", event, trusted_hash(event, hook)
     else:
         text = merge.text_or_empty_object(files.read_text(hooks_path(settings)))
-        yield from _list_hooks_in(text, settings, hooks_in(shims.folder_in(paths.home_of("codex", settings))))
+        yield from _list_hooks_in(text, settings, hooks_in(hook_shims.folder_in(paths.home_of("codex", settings))))
 
 
 def _list_hooks_in(text: str, settings: Settings, hooks: merge.Hooks) -> Iterator[tuple[str, str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from cofio.install import jsonc, merge, paths, shims
+from cofio.install import hook_shims, jsonc, merge, paths
 from cofio.install.plan import FileEdit, InstallPlan
 from cofio.settings import Settings
 
@@ -23,7 +23,7 @@ EVENTS: Mapping[str, tuple[str, int]] = {
 def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     """Return the plan for Cursor."""
     home = paths.home_of("cursor", settings)
-    folder = shims.folder_in(home)
+    folder = hook_shims.folder_in(home)
     hooks = hooks_in(folder)
 
     def put_hooks(text: str, older: Collection[str]) -> str:
@@ -42,7 +42,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
     )
     return InstallPlan(
         client="cursor",
-        copies=shims.copies(folder, settings.home),
+        copies=hook_shims.copies(folder, settings.home),
         edits=edits if mcp else edits[:1],
         folder=folder,
     )
@@ -50,7 +50,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> InstallPlan:
 
 def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
     """Return our hook for each event."""
-    return shims.hooks_in(folder, EVENTS, " cursor")
+    return hook_shims.hooks_in(folder, EVENTS, " cursor")
 
 
 def take_hooks(text: str, before: str, ours: Collection[str]) -> str:

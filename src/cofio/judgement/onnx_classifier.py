@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cofio.judgement.encoding import Encoder
-from cofio.judgement.model_card import WEIGHTS, part_files, read_card
+from cofio.judgement.model_inputs import Encoder
+from cofio.judgement.model_manifest import WEIGHTS, part_files, read_card
 from cofio.judgement.onnx_encoder import Layers, Paired
 from cofio.judgement.spans import Tagged, decode, softmax
 from cofio.ports import Relation, Span
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from cofio.text import lazy_re
 
 if TYPE_CHECKING:

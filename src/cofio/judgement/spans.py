@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cofio.judgement.encoding import sentences_of
 from cofio.judgement.labels import ABOUT, KINDS, TAGS
+from cofio.judgement.model_inputs import sentences_of
 from cofio.ports import Span
 
 if TYPE_CHECKING:

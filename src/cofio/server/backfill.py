@@ -25,11 +25,11 @@ from cofio.errors import InvalidInput, TooBusy, TooLarge
 from cofio.hooks import project, transcripts
 from cofio.hooks.transcripts import TranscriptTurn
 from cofio.ingest.sanitize import redact
+from cofio.markdown_notes import files as notes_files
+from cofio.markdown_notes import sections
 from cofio.models.exchange import MAX_SAID, CaptureStatus, ExchangeKwargs, InboxStatus, Item
 from cofio.models.llm_calls import LETTERS
 from cofio.models.memory import MAX_LABEL, Fact, to_utc_iso
-from cofio.notes import files as notes_files
-from cofio.notes import sections
 from cofio.providers import prompts
 from cofio.server.session_handler import name_from_words, source_of, turn_name
 from cofio.transfer.importers import READERS

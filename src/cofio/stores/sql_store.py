@@ -31,8 +31,8 @@ from cofio.stores.domain_knowledge import SqlKnowledgeRows, SqlKnowledgeTables, 
 from cofio.stores.inbox import settle_item
 from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.maintenance_runs import SqlRuns
+from cofio.stores.markdown_notes import SqlNotes
 from cofio.stores.memory_rows import SqlRowStorage
-from cofio.stores.notes import SqlNotes
 from cofio.stores.query_runner import BRIEFLY, LAST_ID, Database, Queries, SearchIndex, SqlAdapter
 from cofio.stores.row_mapping import LISTED, is_storable_int, no_changeset, to_changeset, to_entry, to_memory, to_state
 from cofio.stores.statistics import SqlUsageQueries

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cofio.errors import InvalidInput
-from cofio.notes.frontmatter import tags_of
+from cofio.markdown_notes.frontmatter import tags_of
 from cofio.transfer.importers import READERS, sniff
 from cofio.transfer.importers.markdown import chunks, split_front_matter
 from tests.transfer.importers.stores import facts, skipped

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from cofio.ingest.extract import patterns
 from cofio.ingest.extract.dates import resolve
-from cofio.judgement.encoding import sentences_of
 from cofio.judgement.labels import RETRACTION
+from cofio.judgement.model_inputs import sentences_of
 from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, Sentence, Way
 from cofio.ports import Judge, Span
 from cofio.text import lazy_re, sentences

@@ -17,7 +17,7 @@ import numpy as np
 from cofio.errors import Misconfigured
 from cofio.providers.embedders import model_files
 from cofio.providers.embedders.onnx_model import OnnxModel
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 
 if TYPE_CHECKING:
     from cofio.ports import Matrix

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from cofio.errors import Misconfigured
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 
 if TYPE_CHECKING:
     from cofio.ports import Matrix

@@ -34,7 +34,7 @@ from cofio.server.background.notes_watcher import NotesWatcher
 from cofio.server.background.scheduler import Scheduler
 from cofio.server.http import auth, decoding, docs, openapi
 from cofio.server.http.context import AppState, CachedProbe, RequestContext, summarize_response
-from cofio.server.http.events import EventBroadcaster
+from cofio.server.http.event_stream import EventBroadcaster
 from cofio.server.http.key_cache import FailedAuthLimiter, KeyCache, Ticks
 from cofio.server.http.metrics import Metrics
 from cofio.server.http.middleware import STRANGER, RequestMiddleware

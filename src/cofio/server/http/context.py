@@ -18,7 +18,7 @@ from cofio.models.memory import Viewer
 from cofio.ports import Health
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.http.auth import Auth
-from cofio.server.http.events import EventBroadcaster
+from cofio.server.http.event_stream import EventBroadcaster
 from cofio.server.http.metrics import Metrics
 from cofio.server.http.responses import HandlerReply
 from cofio.server.openai_proxy.upstream import Upstream

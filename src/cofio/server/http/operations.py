@@ -24,9 +24,9 @@ from cofio.core import Keeper
 from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.dashboard.service import DashboardService
 from cofio.errors import InvalidInput, NotFound
+from cofio.markdown_notes.service import NotesService
 from cofio.models.auth import Role
 from cofio.models.domain_knowledge import Knowledge, Table, check_table
-from cofio.notes.service import NotesService
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.requests import RequestModel, request_of
 from cofio.server.http.response_types import build_struct, response_struct

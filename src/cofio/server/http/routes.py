@@ -9,6 +9,7 @@ from msgspec import Meta
 from cofio.core import Keeper
 from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.dashboard.service import DashboardService
+from cofio.markdown_notes.service import NotesService
 from cofio.models.auth import Key, Role
 from cofio.models.dashboard import MOST_DAYS, Overview
 from cofio.models.diagnostics import Check
@@ -26,8 +27,7 @@ from cofio.models.memory import (
     QueryKwargs,
     ScopeKwargs,
 )
-from cofio.notes.service import NotesService
-from cofio.server.http import events, metrics
+from cofio.server.http import event_stream, metrics
 from cofio.server.http import requests as req
 from cofio.server.http import response_types as res
 from cofio.server.http.handlers import chat_completions, dashboard, hooks, ingest, mcp, memories, settings
@@ -65,7 +65,7 @@ ROUTES: tuple[Route, ...] = (
           {**wire_fields(Overview), "inbox": InboxStatus | None, "extraction": res.ExtractionResponse, "version": str,
            "uptime_seconds": float},
           "Summarise the store: counts, new memories per day, changes, injections into sessions.", role="read"),
-    Route("GET", "/events", dashboard.events, None, events.MEDIA,
+    Route("GET", "/events", dashboard.events, None, event_stream.MEDIA,
           "Server-sent events for changes to memories, recalls and the inbox. The stream stays open until the client "
           "disconnects.",
           pool=Pool.EVENTS, role="read"),

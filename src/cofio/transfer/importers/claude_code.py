@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from cofio.errors import InvalidInput
-from cofio.notes.frontmatter import text_of
+from cofio.markdown_notes.frontmatter import text_of
 from cofio.transfer.importers import markdown_folder
 from cofio.transfer.importers.base import Found, Importer, as_absolute_path, check_exists, object_of, to_fact
 from cofio.transfer.importers.markdown import Chunk, chunks, split_front_matter

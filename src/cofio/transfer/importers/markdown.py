@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from cofio.notes import frontmatter
-from cofio.notes.frontmatter import FrontMatter
+from cofio.markdown_notes import frontmatter
+from cofio.markdown_notes.frontmatter import FrontMatter
 from cofio.text import lazy_re
 from cofio.text.markdown import MarkdownBlock, parse_blocks, walk
 

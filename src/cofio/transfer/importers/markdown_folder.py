@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.notes.frontmatter import FrontMatter, kind_and_category, tags_of, text_of
+from cofio.markdown_notes.frontmatter import FrontMatter, kind_and_category, tags_of, text_of
 from cofio.transfer.importers.base import Found, Importer, SkippedEntry, check_exists, fingerprint, to_fact, to_iso_time
 from cofio.transfer.importers.markdown import Chunk, chunks, split_front_matter
 

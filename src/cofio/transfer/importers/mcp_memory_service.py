@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.errors import InvalidInput
-from cofio.notes.frontmatter import text_of
+from cofio.markdown_notes.frontmatter import text_of
 from cofio.transfer.importers import sqlite_reader
 from cofio.transfer.importers.base import (
     Found,

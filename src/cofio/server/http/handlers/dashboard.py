@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cofio.errors import NotFound, StoreBusy
-from cofio.server.http import events as http_events
-from cofio.server.http import requests
+from cofio.server.http import event_stream, requests
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.handlers.ingest import status
 from cofio.server.http.responses import HandlerReply
@@ -35,7 +34,7 @@ def overview(state: AppState, request: requests.RequestModel, context: RequestCo
 
 
 def events(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return HandlerReply(http_events.EventStream(state.news, still=http_events.STILL))
+    return HandlerReply(event_stream.EventStream(state.news, still=event_stream.STILL))
 
 
 def redirect_to_ui(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput
+from cofio.markdown_notes import obsidian
+from cofio.markdown_notes.obsidian import Note
+from cofio.markdown_notes.sections import Section
 from cofio.models.markdown_notes import FiledPart, FileState, Stamp
 from cofio.models.memory import Add, Decision, Edit, Fact, Memory, Restore, Update, apply_edit
-from cofio.notes import obsidian
-from cofio.notes.obsidian import Note
-from cofio.notes.sections import Section
 
 _SECOND = 19  # characters of a timestamp, up to the second
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from cofio.domain_knowledge.extract import metric_names
+from cofio.domain_knowledge.from_text import metric_names
 from cofio.text import lazy_re
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, TypeAlias
 
-from cofio.domain_knowledge.extract import metric_names
-from cofio.domain_knowledge.extract.metric_names import Subject
-from cofio.domain_knowledge.extract.quantities import TextQuantity, quantities
+from cofio.domain_knowledge.from_text import metric_names
+from cofio.domain_knowledge.from_text.metric_names import Subject
+from cofio.domain_knowledge.from_text.quantities import TextQuantity, quantities
 from cofio.models.domain_knowledge import ANY
 from cofio.text import lazy_re
 

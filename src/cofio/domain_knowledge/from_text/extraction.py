@@ -17,7 +17,7 @@ from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from cofio.domain_knowledge.extract import correlations, metric_names, thresholds, time_expressions
+from cofio.domain_knowledge.from_text import correlations, metric_names, thresholds, time_expressions
 from cofio.models.domain_knowledge import Table, fold
 from cofio.models.exchange import ExtractedFact
 from cofio.models.memory import check_fraction, check_int

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cofio.providers.embedders.wordpiece import WordPiece
+from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 
 MEMORY_TOKENS = 48
 STATEMENT_TOKENS = 72

@@ -23,6 +23,11 @@ from typing import Any, TypeAlias, Unpack
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError
 from cofio.ingest import sanitize
 from cofio.ingest.writer import Writer
+from cofio.markdown_notes import files, obsidian, paths, sections, sync
+from cofio.markdown_notes.obsidian import Note
+from cofio.markdown_notes.paths import FolderPath
+from cofio.markdown_notes.sections import Section
+from cofio.markdown_notes.sync import FilePage, SectionPair, SyncVerdict
 from cofio.models.markdown_notes import FileState, IndexResult, NotesFolder, SkippedNote, Stamp, VaultExportResult
 from cofio.models.memory import (
     Add,
@@ -41,11 +46,6 @@ from cofio.models.memory import (
     as_scope,
     check_bool,
 )
-from cofio.notes import files, obsidian, paths, sections, sync
-from cofio.notes.obsidian import Note
-from cofio.notes.paths import FolderPath
-from cofio.notes.sections import Section
-from cofio.notes.sync import FilePage, SectionPair, SyncVerdict
 from cofio.ports import Clock, Store
 from cofio.text.tokens import fingerprint
 

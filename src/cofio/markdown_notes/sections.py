@@ -17,9 +17,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from cofio.errors import InvalidInput
+from cofio.markdown_notes import frontmatter
+from cofio.markdown_notes.frontmatter import FrontMatter
 from cofio.models.memory import MAX_LABEL, MAX_LABELS, MAX_TEXT, Memory, to_utc_iso
-from cofio.notes import frontmatter
-from cofio.notes.frontmatter import FrontMatter
 from cofio.text import lazy_re
 from cofio.text.markdown import MarkdownBlock, parse_blocks, walk
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, TypeAlias
 
-from cofio.domain_knowledge.extract import metric_names
+from cofio.domain_knowledge.from_text import metric_names
 from cofio.models.domain_knowledge import fold
 from cofio.text import lazy_re
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from cofio.markdown_notes import frontmatter
+from cofio.markdown_notes.frontmatter import ParsedFrontMatter
+from cofio.markdown_notes.sections import digest
 from cofio.models.memory import Memory
-from cofio.notes import frontmatter
-from cofio.notes.frontmatter import ParsedFrontMatter
-from cofio.notes.sections import digest
 
 _OURS = (
     "cofio", "store", "tags", "kind", "category", "source", "project", "created", "updated", "pinned", "archived",
