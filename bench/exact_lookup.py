@@ -23,8 +23,7 @@ from unittest import mock
 from bench.knowledge import claims
 from cofio.core import Keeper
 from cofio.domain_knowledge import mentions
-from cofio.models.domain_knowledge import PutRow
-from cofio.models.memory import Add, Fact
+from cofio.models.memory import Add, Fact, PutRow
 from cofio.ports import Embedder, Matrix
 from cofio.providers.embedders.local import LocalEmbedder
 from cofio.stores.sqlite.store import SqliteStore
@@ -58,7 +57,7 @@ def open_keeper(memories: int, rows: int, embedder: Embedder, folder: Path) -> I
         for start in range(0, memories, 1_000):
             keeper.apply([Add(Fact(text=text)) for text in texts[start : start + 1_000]], by="bench", why="bench")
         if rows:
-            keeper.apply([], by="bench", why="bench", knowledge=[PutRow(claim) for claim in claims(rows)])
+            keeper.apply([PutRow(claim) for claim in claims(rows)], by="bench", why="bench")
         yield keeper
 
 

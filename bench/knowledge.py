@@ -27,12 +27,12 @@ from cofio.models.domain_knowledge import (
     Correlation,
     Knowledge,
     Pattern,
-    PutRow,
     Seasonal,
     Threshold,
     fold,
     named_words,
 )
+from cofio.models.memory import PutRow
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
@@ -96,7 +96,7 @@ def open_keeper(rows: Iterator[Knowledge], folder: Path, name: str) -> Iterator[
     clock = FixedClock()
     with Keeper(SqliteStore(folder / name, clock), HashEmbedder(), clock) as keeper:
         while batch := list(islice(rows, _BATCH)):
-            keeper.apply([], by="bench", why="bench", knowledge=[PutRow(row) for row in batch])
+            keeper.apply([PutRow(row) for row in batch], by="bench", why="bench")
         yield keeper
 
 

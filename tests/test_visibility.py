@@ -23,18 +23,7 @@ from cofio.client import Client
 from cofio.core import Keeper
 from cofio.errors import CofioError, Forbidden
 from cofio.models.auth import Grant
-from cofio.models.domain_knowledge import (
-    TABLES,
-    DeleteRow,
-    Knowledge,
-    Pattern,
-    PurgeRow,
-    PutRow,
-    RowDecision,
-    Table,
-    Threshold,
-    sees,
-)
+from cofio.models.domain_knowledge import TABLES, Knowledge, Pattern, Table, Threshold, sees
 from cofio.models.episodes import Episode
 from cofio.models.memory import (
     VISIBILITIES,
@@ -42,6 +31,7 @@ from cofio.models.memory import (
     Changeset,
     Decision,
     Delete,
+    DeleteRow,
     Edit,
     Fact,
     Memory,
@@ -49,8 +39,11 @@ from cofio.models.memory import (
     Noop,
     Occurrence,
     Purge,
+    PurgeRow,
+    PutRow,
     Query,
     Restore,
+    RowDecision,
     Scope,
     Update,
     Viewer,
@@ -168,9 +161,7 @@ class StoreUnderTest:
             changeset = self.keeper.changeset(added[0].changeset)
         elif operation.kind in KNOWLEDGE_KINDS:
             facts = [self._fact(operation.about)] if operation.kind == "tell" else []
-            changeset = self.keeper.apply(
-                [Add(fact) for fact in facts], by="owner", why=why, knowledge=list(self._known(operation))
-            )
+            changeset = self.keeper.apply([*map(Add, facts), *self._known(operation)], by="owner", why=why)
         else:
             changeset = self.keeper.apply([self._decision(operation)], by="owner", why=why)
         self.ids += [change.memory_id for change in changeset.changes if change.memory_id not in self.ids]
@@ -567,7 +558,7 @@ def test_viewer_operations_do_not_change_invisible_rows(
             pattern = Pattern(pattern="The cellar is dry", id=key, place=(*viewer.prefixes, "")[0])
             for decision in (PutRow(pattern), DeleteRow("patterns", key), PutRow(pattern), PurgeRow("patterns", key)):
                 with suppress(CofioError):
-                    result = viewer_keeper.apply([], by="them", why="", knowledge=[decision])
+                    result = viewer_keeper.apply([decision], by="them", why="")
                     assert_no_leak([("done", result)], allowed)
         assert [row for row in store.rows() if not sees(viewer, row)] == invisible_rows
         for number, before in changesets.items():

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cofio.core import Keeper
-from cofio.models.domain_knowledge import Pattern, PurgeRow, PutRow, Threshold
-from cofio.models.memory import Add, Fact
+from cofio.models.domain_knowledge import Pattern, Threshold
+from cofio.models.memory import Add, Fact, PurgeRow, PutRow
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.cli.conftest import InProcessCli
@@ -24,11 +24,11 @@ def cli_with_knowledge(cofio: InProcessCli) -> InProcessCli:
     """Return a CLI whose store has a changed threshold and a purged pattern stated by a memory."""
     cofio.lines("add", "We deploy on Fridays")
     with Keeper(SqliteStore(cofio.home / "cofio.db", FixedClock()), HashEmbedder(), FixedClock()) as keeper:
-        keeper.apply([], by="ada", why="first", knowledge=[PutRow(threshold(5_000_000))])
-        keeper.apply([], by="ada", why="second", knowledge=[PutRow(threshold(6_000_000), "it fired too often")])
+        keeper.apply([PutRow(threshold(5_000_000))], by="ada", why="first")
+        keeper.apply([PutRow(threshold(6_000_000), "it fired too often")], by="ada", why="second")
         spikes = Pattern(pattern="Volume spikes")
-        keeper.apply([Add(Fact(text="Volume spikes"))], by="ada", why="third", knowledge=[PutRow(spikes, stated_by=0)])
-        keeper.apply([], by="ada", why="fourth", knowledge=[PurgeRow("patterns", spikes.id)])
+        keeper.apply([Add(Fact(text="Volume spikes")), PutRow(spikes, stated_by=0)], by="ada", why="third")
+        keeper.apply([PurgeRow("patterns", spikes.id)], by="ada", why="fourth")
     return cofio
 
 
@@ -59,7 +59,7 @@ def test_undo_shows_and_reverts_rows(cli_with_knowledge: InProcessCli) -> None:
 def test_forgetting_a_memory_deletes_its_row(cofio: InProcessCli) -> None:
     cofio.lines("add", "We deploy on Fridays")
     with Keeper(SqliteStore(cofio.home / "cofio.db", FixedClock()), HashEmbedder(), FixedClock()) as keeper:
-        keeper.apply([Add(Fact(text="Flag AAPL"))], by="ada", why="", knowledge=[PutRow(threshold(1), stated_by=0)])
+        keeper.apply([Add(Fact(text="Flag AAPL")), PutRow(threshold(1), stated_by=0)], by="ada", why="")
     cofio.lines("forget", "2", "--yes")
     assert [item["action"] for item in cofio.json("history", "--changeset", "3")["knowledge"]] == ["delete"]
 

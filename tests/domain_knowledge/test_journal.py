@@ -10,8 +10,8 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.domain_knowledge import DeleteRow, Feedback, Knowledge, Pattern, PurgeRow, PutRow, Threshold
-from cofio.models.memory import Add, Changeset, Delete, Fact, Viewer
+from cofio.models.domain_knowledge import Feedback, Knowledge, Pattern, Threshold
+from cofio.models.memory import Add, Changeset, Delete, DeleteRow, Fact, PurgeRow, PutRow, Viewer
 from cofio.ports import Store
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 
@@ -43,13 +43,13 @@ def flag(value: float = 5_000_000, **fields: Any) -> Threshold:
 
 
 def put(keeper: Keeper, *rows: Knowledge, why: str = "test") -> Changeset:
-    return keeper.apply([], by="test", why=why, knowledge=[PutRow(row) for row in rows])
+    return keeper.apply([PutRow(row) for row in rows], by="test", why=why)
 
 
 def add_with_rows(keeper: Keeper, *rows: Knowledge, text: str = SPIKES, **fields: Any) -> int:
     """Add a memory and the rows parsed from it in one changeset; return the memory's id."""
     puts = [PutRow(row, stated_by=0) for row in rows]
-    return keeper.apply([Add(Fact(text=text, **fields))], by="test", why="read", knowledge=puts).changes[0].memory_id
+    return keeper.apply([Add(Fact(text=text, **fields)), *puts], by="test", why="read").changes[0].memory_id
 
 
 def refs(store: Store) -> list[str]:
@@ -77,16 +77,14 @@ def test_row_put_with_a_memory_is_linked_to_it(keeper: Keeper, store: Store) -> 
 def test_empty_or_invalid_decisions_are_rejected(keeper: Keeper) -> None:
     with pytest.raises(InvalidInput, match="No decision was given"):
         keeper.apply([], by="test", why="")
-    with pytest.raises(InvalidInput, match="something other than knowledge decisions"):
-        keeper.apply([], by="test", why="", knowledge=[flag()])  # type: ignore[list-item]
+    with pytest.raises(InvalidInput, match="something other than decisions"):
+        keeper.apply([flag()], by="test", why="")  # type: ignore[list-item]
     assert keeper.changes() == []
 
 
 def test_failure_of_one_part_rolls_back_both(keeper: Keeper, store: Store) -> None:
     with pytest.raises(NotFound):
-        keeper.apply(
-            [Add(Fact(text=SPIKES))], by="test", why="", knowledge=[PutRow(flag()), DeleteRow("patterns", "none")]
-        )
+        keeper.apply([Add(Fact(text=SPIKES)), PutRow(flag()), DeleteRow("patterns", "none")], by="test", why="")
     assert (keeper.count(), refs(store), keeper.changes()) == (0, [], [])
 
 
@@ -149,8 +147,8 @@ def test_undo_of_a_changeset_without_changes_raises_conflict(keeper: Keeper) -> 
 
 def test_series_is_undone_with_its_knowledge(keeper: Keeper, store: Store) -> None:
     first = keeper.apply([Add(Fact(text="One"))], by="test", why="series").id
-    keeper.apply([], by="test", why="series", part_of=first, knowledge=[PutRow(flag())])
-    keeper.apply([Add(Fact(text="Two"))], by="test", why="series", part_of=first, knowledge=[PutRow(flag(2))])
+    keeper.apply([PutRow(flag())], by="test", why="series", part_of=first)
+    keeper.apply([Add(Fact(text="Two")), PutRow(flag(2))], by="test", why="series", part_of=first)
     undone = keeper.undo(first)
     assert (keeper.count(), refs(store)) == (0, [])
     keeper.undo(undone.id)
@@ -160,7 +158,7 @@ def test_series_is_undone_with_its_knowledge(keeper: Keeper, store: Store) -> No
 
 def test_undo_skips_purged_rows(keeper: Keeper, store: Store) -> None:
     changeset = put(keeper, flag(), Pattern(pattern=SPIKES))
-    purge = keeper.apply([], by="test", why="", knowledge=[PurgeRow("thresholds", "aapl.volume.above")])
+    purge = keeper.apply([PurgeRow("thresholds", "aapl.volume.above")], by="test", why="")
     keeper.undo(changeset.id)
     assert refs(store) == []
     with pytest.raises(Conflict, match="purged"):
@@ -287,4 +285,4 @@ def test_viewer_cannot_purge_shared_rows(keeper: Keeper) -> None:
     ada = keeper.as_viewer(ADA)
     changeset = put(ada, flag(visibility="team"))
     with pytest.raises(Forbidden, match="not private to you"):
-        ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", changeset.knowledge[0].key)])
+        ada.apply([PurgeRow("thresholds", changeset.knowledge[0].key)], by="ada", why="")

@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.domain_knowledge.mentions import MentionedClaim, find_mentions
-from cofio.models.domain_knowledge import (
-    Claim,
-    Correlation,
-    Knowledge,
-    Pattern,
-    PutRow,
-    Seasonal,
-    Threshold,
-    name_prefix,
-)
-from cofio.models.memory import Viewer
+from cofio.models.domain_knowledge import Claim, Correlation, Knowledge, Pattern, Seasonal, Threshold, name_prefix
+from cofio.models.memory import PutRow, Viewer
 from cofio.ports import KnowledgeTables
 from cofio.testing import FixedClock, MemoryStore
 
@@ -35,7 +26,7 @@ def correlation(source_a: str, source_b: str, **fields: Any) -> Correlation:
 
 def tables_with(*rows: Knowledge) -> KnowledgeTables:
     store = MemoryStore(FixedClock())
-    store.apply([], {}, by="test", why="", knowledge=[PutRow(row) for row in rows])
+    store.apply([PutRow(row) for row in rows], {}, by="test", why="")
     return store.domain
 
 

@@ -20,8 +20,8 @@ from cofio.core.domain_knowledge import KnowledgeBase
 from cofio.domain_knowledge import lookup
 from cofio.domain_knowledge.confidence import confidence_of
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.domain_knowledge import Claim, Feedback, PutRow
-from cofio.models.memory import Viewer
+from cofio.models.domain_knowledge import Claim, Feedback
+from cofio.models.memory import PutRow, Viewer
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite.store import SqliteStore
@@ -537,7 +537,7 @@ def test_imported_verdicts_can_be_removed(keeper: Keeper, knowledge: KnowledgeBa
     ref = other_knowledge.upsert_threshold("AAPL", "volume", 5e6, "above").ref
     other_knowledge.feedback("one", "confirmed", about=[ref])
     for table in ("thresholds", "feedback"):  # separate changesets, like a long import
-        keeper.apply([], by="test", why="import", knowledge=[PutRow(row) for row in other_knowledge.list(table)])
+        keeper.apply([PutRow(row) for row in other_knowledge.list(table)], by="test", why="import")
     assert belief(knowledge, ref) == (0.6, 1, 0)
     knowledge.delete("feedback", "one")
     assert belief(knowledge, ref) == (0.5, 0, 0)
@@ -630,9 +630,9 @@ def test_decision_on_a_changed_row_raises_conflict(reopen: Reopen) -> None:
     row = first.knowledge.upsert_pattern("gaps fill")
     second.knowledge.put("patterns", id=row.id, confidence=0.9)
     with pytest.raises(Conflict, match="changed meanwhile"):
-        first.apply([], by="test", why="", knowledge=[PutRow(row, as_of=row.updated_at)])
+        first.apply([PutRow(row, as_of=row.updated_at)], by="test", why="")
     with pytest.raises(Conflict, match="changed meanwhile"):
-        first.apply([], by="test", why="", knowledge=[PutRow(row, as_of="")])
+        first.apply([PutRow(row, as_of="")], by="test", why="")
 
 
 # ── Visibility ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from cofio.core import Keeper
 from cofio.errors import NotFound
 from cofio.models.domain_knowledge import Claim, Threshold
 from cofio.models.exchange import LearningResult
-from cofio.models.memory import Changeset, Edit
+from cofio.models.memory import Changeset, Decision, Edit, PutRow
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 from tests.judges import ValueJudge
@@ -396,11 +396,11 @@ class _RacingStore(SqliteStore):
 
     race: Callable[[], object] | None = None
 
-    def apply(self, *arguments: Any, **options: Any) -> Changeset:
-        if options.get("knowledge") and self.race:
+    def apply(self, decisions: Sequence[Decision], *arguments: Any, **options: Any) -> Changeset:
+        if self.race and any(isinstance(decision, PutRow) for decision in decisions):
             race, self.race = self.race, None
             race()
-        return super().apply(*arguments, **options)
+        return super().apply(decisions, *arguments, **options)
 
 
 def test_concurrent_change_of_a_row_is_not_lost(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 from cofio.core import Keeper
 from cofio.errors import InvalidInput, TooLarge
 from cofio.hooks.client_events import Event, event
-from cofio.models.domain_knowledge import Claim, Correlation, Knowledge, Pattern, PutRow, Seasonal, Threshold
-from cofio.models.memory import Viewer
+from cofio.models.domain_knowledge import Claim, Correlation, Knowledge, Pattern, Seasonal, Threshold
+from cofio.models.memory import PutRow, Viewer
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.session_handler import SessionHandler
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
@@ -32,7 +32,7 @@ def keeper() -> Iterator[Keeper]:
 
 
 def put(keeper: Keeper, *rows: Knowledge) -> None:
-    keeper.apply([], by="test", why="known", knowledge=[PutRow(row) for row in rows])
+    keeper.apply([PutRow(row) for row in rows], by="test", why="known")
 
 
 def memory_of_row(keeper: Keeper, text: str, row: Claim) -> int:

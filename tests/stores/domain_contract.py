@@ -12,23 +12,18 @@ from cofio.models.domain_knowledge import (
     ANY,
     TABLES,
     Correlation,
-    DeleteRow,
     Feedback,
     Knowledge,
     KnowledgeChange,
     Pattern,
-    PurgeRow,
-    PutRow,
-    RevertRow,
-    RowDecision,
     Seasonal,
     Threshold,
     sees,
 )
 from cofio.models.exchange import ItemResolution
-from cofio.models.memory import Add, Changeset, Fact, Scope, Viewer
+from cofio.models.memory import Add, Changeset, DeleteRow, Fact, PurgeRow, PutRow, RevertRow, RowDecision, Scope, Viewer
 from cofio.ports import Store
-from tests.stores.contract import add, everything
+from tests.stores.contract import add, everything, vector
 from tests.stores.inbox_contract import receive, resolution
 
 ADA, BOB = Viewer(user="ada", team="web"), Viewer(user="bob", team="ops")
@@ -37,7 +32,7 @@ ADA, BOB = Viewer(user="ada", team="web"), Viewer(user="bob", team="ops")
 def apply_knowledge(store: Store, *decisions: RowDecision | Knowledge, why: str = "", **options: Any) -> Changeset:
     """Apply knowledge decisions. A row is short for putting it."""
     puts = [PutRow(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
-    return store.apply([], {}, by="test", why=why, knowledge=puts, **options)
+    return store.apply(puts, {}, by="test", why=why, **options)
 
 
 def put_row(store: Store, row: Knowledge) -> Knowledge:
@@ -177,10 +172,9 @@ class KnowledgeContract:
     # ── rows and memories ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def test_row_links_to_the_memory_that_states_it(self, store: Store) -> None:
-        decisions = [Add(Fact(text="hello")), Add(Fact(text="flag AAPL if volume exceeds 5M"))]
-        result = store.apply(
-            decisions, {}, by="test", why="", knowledge=[PutRow(volume(), stated_by=1), PutRow(Pattern(pattern="p"))]
-        )
+        memories = [Add(Fact(text="hello")), Add(Fact(text="flag AAPL if volume exceeds 5M"))]
+        rows = [PutRow(volume(), stated_by=1), PutRow(Pattern(pattern="p"))]
+        result = store.apply([*memories, *rows], {}, by="test", why="")
         row, other = (change.after for change in result.knowledge)
         assert isinstance(row, Threshold)
         assert isinstance(other, Pattern)
@@ -190,10 +184,16 @@ class KnowledgeContract:
         read = store.changeset(result.id)
         assert (read.changes, read.knowledge) == (result.changes, result.knowledge)
 
+    def test_rows_are_changed_after_memories(self, store: Store) -> None:
+        decisions = [PutRow(volume(), stated_by=1), Add(Fact(text="flag AAPL if volume exceeds 5M"))]
+        result = store.apply(decisions, {1: vector("flag AAPL")}, by="test", why="")
+        assert row_ids(store.domain.stated_by([result.changes[0].memory_id])) == [result.knowledge[0].key]
+        assert store.unembedded(9) == []
+
     def test_row_links_to_the_existing_memory_of_a_duplicate(self, store: Store) -> None:
         first = add(store, "flag AAPL if volume exceeds 5M")
-        repeated = [Add(Fact(text="Flag AAPL if volume exceeds 5M"), unless_known=True)]
-        result = store.apply(repeated, {}, by="test", why="", knowledge=[PutRow(volume(), stated_by=0)])
+        repeated = Add(Fact(text="Flag AAPL if volume exceeds 5M"), unless_known=True)
+        result = store.apply([repeated, PutRow(volume(), stated_by=0)], {}, by="test", why="")
         assert row_ids(store.domain.stated_by([first.id])) == [result.knowledge[0].key]
 
     @pytest.mark.parametrize(
@@ -201,6 +201,7 @@ class KnowledgeContract:
         [
             (PutRow(volume(), stated_by=1), InvalidInput),
             (PutRow(volume(), stated_by=-1), InvalidInput),
+            (PutRow(volume(), stated_by=9), InvalidInput),
             (PutRow(Feedback(anomaly="a", verdict="note"), stated_by=0), InvalidInput),
             (DeleteRow("thresholds", "nowhere"), NotFound),
             (PurgeRow("thresholds", "nowhere"), NotFound),
@@ -218,11 +219,10 @@ class KnowledgeContract:
         before = store.stats()["changesets"]
         with pytest.raises(error):
             store.apply(
-                [Add(Fact(text="hello"))],
+                [Add(Fact(text="hello")), PutRow(volume(9)), DeleteRow("patterns", stored.id), decision],
                 {},
                 by="test",
                 why="",
-                knowledge=[PutRow(volume(9)), DeleteRow("patterns", stored.id), decision],
             )
         assert everything(store) == []
         assert store.stats()["changesets"] == before

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from cofio.errors import StoreError
-from cofio.models.domain_knowledge import TABLES, DeleteRow, Feedback, Pattern, PurgeRow, Threshold
-from cofio.models.memory import Scope
+from cofio.models.domain_knowledge import TABLES, Feedback, Pattern, Threshold
+from cofio.models.memory import DeleteRow, PurgeRow, Scope
 from cofio.ports import Store
 from cofio.stores.domain_knowledge import SqlKnowledgeTables
 from cofio.stores.postgres import PostgresStore

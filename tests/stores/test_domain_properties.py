@@ -14,14 +14,9 @@ from cofio.models.domain_knowledge import (
     TABLES,
     Claim,
     Correlation,
-    DeleteRow,
     Feedback,
     Knowledge,
     Pattern,
-    PurgeRow,
-    PutRow,
-    RevertRow,
-    RowDecision,
     Seasonal,
     Table,
     Threshold,
@@ -30,7 +25,7 @@ from cofio.models.domain_knowledge import (
     sees,
     words_of,
 )
-from cofio.models.memory import Viewer
+from cofio.models.memory import DeleteRow, PurgeRow, PutRow, RevertRow, RowDecision, Viewer
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.testing import FixedClock, MemoryStore

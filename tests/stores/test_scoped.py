@@ -12,12 +12,13 @@ import pytest
 
 from cofio.core import Keeper
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
-from cofio.models.domain_knowledge import DeleteRow, Knowledge, Pattern, PurgeRow, PutRow, RevertRow, Threshold
+from cofio.models.domain_knowledge import Knowledge, Pattern, Threshold
 from cofio.models.memory import (
     Add,
     Adopt,
     Changeset,
     Delete,
+    DeleteRow,
     Edit,
     Fact,
     Memory,
@@ -25,8 +26,11 @@ from cofio.models.memory import (
     Noop,
     Occurrence,
     Purge,
+    PurgeRow,
+    PutRow,
     Retrieval,
     Revert,
+    RevertRow,
     Scope,
     Update,
     Viewer,
@@ -727,7 +731,7 @@ def threshold(value: float = 5_000_000, **fields: Any) -> Threshold:
 
 
 def put_rows(keeper: Keeper, viewer: Viewer | None, *rows: Knowledge, why: str = "") -> Changeset:
-    return keeper.as_viewer(viewer).apply([], by="test", why=why, knowledge=[PutRow(row, "noted") for row in rows])
+    return keeper.as_viewer(viewer).apply([PutRow(row, "noted") for row in rows], by="test", why=why)
 
 
 def row_key(done: Changeset) -> str:
@@ -802,7 +806,7 @@ def test_id_used_by_another_user_gets_a_suffix(store: Store, keeper: Keeper) -> 
 
 def test_id_deleted_by_another_user_is_not_reused(store: Store, keeper: Keeper) -> None:
     put_rows(keeper, EVE, threshold(1, id="alert"))
-    deleted = keeper.as_viewer(EVE).apply([], by="eve", why="", knowledge=[DeleteRow("thresholds", "alert")])
+    deleted = keeper.as_viewer(EVE).apply([DeleteRow("thresholds", "alert")], by="eve", why="")
     assert row_key(put_rows(keeper, ADA, threshold(2, id="alert"))) != "alert"
     keeper.as_viewer(EVE).undo(deleted.id)
     assert [row.user for row in store.domain.get("thresholds", ["alert"])] == ["eve"]
@@ -843,7 +847,7 @@ def test_invisible_rows_cannot_be_changed(store: Store, keeper: Keeper) -> None:
     ada = keeper.as_viewer(ADA)
     for decision in (DeleteRow("thresholds", key), PurgeRow("thresholds", key)):
         with pytest.raises(NotFound, match="no thresholds/"):
-            ada.apply([], by="ada", why="", knowledge=[decision])
+            ada.apply([decision], by="ada", why="")
     with pytest.raises(NotFound):
         ScopedStore(store, ADA).domain.history("thresholds", key)
     assert len(store.domain.rows("thresholds")) == 1
@@ -856,11 +860,11 @@ def test_only_own_private_rows_can_be_purged(store: Store, keeper: Keeper) -> No
         row_key(put_rows(keeper, ADA, threshold())),
     )
     with pytest.raises(Forbidden):
-        ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", shared)])
-    result = ada.apply([], by="ada", why="", knowledge=[PurgeRow("thresholds", own)])
+        ada.apply([PurgeRow("thresholds", shared)], by="ada", why="")
+    result = ada.apply([PurgeRow("thresholds", own)], by="ada", why="")
     assert [change.action for change in result.knowledge] == ["purge"]
     assert [row.id for row in store.domain.rows("thresholds")] == [shared]
-    keeper.as_viewer(BOB).apply([], by="bob", why="", knowledge=[DeleteRow("thresholds", shared)])
+    keeper.as_viewer(BOB).apply([DeleteRow("thresholds", shared)], by="bob", why="")
     assert store.domain.rows("thresholds") == []
 
 
@@ -907,8 +911,8 @@ def test_knowledge_changeset_contains_only_visible_changes(keeper: Keeper) -> No
 
 def test_changeset_with_invisible_rows_hides_reasons_of_memory_changes(keeper: Keeper) -> None:
     fact = Fact(text="The vault opens at noon", visibility="global")
-    puts = [PutRow(threshold(source="Zebra", user="eve"))]
-    result = keeper.apply([Add(fact, "quoting zebras")], by="owner", why="zebras", knowledge=puts)
+    decisions = [Add(fact, "quoting zebras"), PutRow(threshold(source="Zebra", user="eve"))]
+    result = keeper.apply(decisions, by="owner", why="zebras")
     ada = keeper.as_viewer(ADA)
     outcome = ada.changeset(result.id)
     assert (len(outcome.changes), outcome.knowledge, outcome.why) == (1, (), "")
@@ -919,7 +923,7 @@ def test_changeset_with_invisible_rows_hides_reasons_of_memory_changes(keeper: K
 
 def test_limit_applies_to_visible_knowledge_changesets(keeper: Keeper) -> None:
     mine = put_rows(keeper, ADA, threshold(1))
-    dropped = keeper.as_viewer(ADA).apply([], by="ada", why="", knowledge=[DeleteRow("thresholds", row_key(mine))])
+    dropped = keeper.as_viewer(ADA).apply([DeleteRow("thresholds", row_key(mine))], by="ada", why="")
     for number in range(30):
         put_rows(keeper, EVE, threshold(number))
     assert [change.id for change in keeper.as_viewer(ADA).changes(limit=5)] == [dropped.id, mine.id]
@@ -957,8 +961,8 @@ def test_single_rows_cannot_be_withdrawn(keeper: Keeper) -> None:
         (done.id, [first, PutRow(threshold(9))]),
     ):
         with pytest.raises(Forbidden):
-            ada.apply([], by="ada", why="", undoes=undoes, knowledge=rows)
-    ada.apply([], by="ada", why="", undoes=done.id, knowledge=[second, first])
+            ada.apply(rows, by="ada", why="", undoes=undoes)
+    ada.apply([second, first], by="ada", why="", undoes=done.id)
 
 
 def test_export_contains_visible_rows(keeper: Keeper) -> None:

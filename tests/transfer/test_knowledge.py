@@ -23,17 +23,13 @@ from cofio.models.domain_knowledge import (
     VERDICTS,
     Claim,
     Correlation,
-    DeleteRow,
     Feedback,
     Knowledge,
     Pattern,
-    PurgeRow,
-    PutRow,
-    RowDecision,
     Seasonal,
     Threshold,
 )
-from cofio.models.memory import VISIBILITIES, Add, Changeset, Fact, to_utc_iso
+from cofio.models.memory import VISIBILITIES, Add, Changeset, DeleteRow, Fact, PurgeRow, PutRow, RowDecision, to_utc_iso
 from cofio.ports import Store
 from cofio.testing import FixedClock, MemoryStore
 from cofio.transfer import copy as transfer_copy
@@ -66,7 +62,7 @@ def make(request: pytest.FixtureRequest) -> Iterator[Make]:
 
 def put(store: Store, *decisions: Knowledge | RowDecision) -> Changeset:
     rows = [PutRow(decision) if isinstance(decision, Knowledge) else decision for decision in decisions]
-    return store.apply([], {}, by="test", why="know", knowledge=rows)
+    return store.apply(rows, {}, by="test", why="know")
 
 
 def rows(store: Store) -> dict[str, Knowledge]:
@@ -84,10 +80,8 @@ def threshold(value: float = 5_000_000, **known: Any) -> Threshold:
 def add_rows_with_history(store: Store) -> int:
     """Add rows of every table with histories, one linked to a memory. Return the memory's id."""
     add(store, "We deploy with Fly.io")
-    result = [Add(Fact(text="Flag AAPL if volume exceeds 5M"))]
-    memory = store.apply(
-        result, {}, by="test", why="", knowledge=[PutRow(threshold(1, user="ada", unit="«é»"), stated_by=0)]
-    )
+    stated = PutRow(threshold(1, user="ada", unit="«é»"), stated_by=0)
+    memory = store.apply([Add(Fact(text="Flag AAPL if volume exceeds 5M")), stated], {}, by="test", why="")
     put(store, Pattern(pattern="Volume spikes before earnings 🌊", confidence=0.7, prior=0.5, confirmed=3, refuted=1))
     put(store, Correlation(source_a="BTC", source_b="ETH", rule="BTC leads ETH", relation="leads", inverse=True))
     put(
@@ -447,9 +441,11 @@ def test_verification_detects_a_different_row(monkeypatch: pytest.MonkeyPatch) -
     add_rows_with_history(one)
     real = two.apply
 
-    def lossy(*given: Any, knowledge: Any = (), **how: Any) -> Changeset:
-        some = [replace(item, row=replace(item.row, place="")) for item in knowledge]
-        return real(*given, knowledge=some, **how)
+    def lossy(decisions: Any, *given: Any, **how: Any) -> Changeset:
+        some = [
+            replace(item, row=replace(item.row, place="")) if isinstance(item, PutRow) else item for item in decisions
+        ]
+        return real(some, *given, **how)
 
     monkeypatch.setattr(two, "apply", lossy)
     with pytest.raises(Conflict, match="rows of domain knowledge"):

@@ -23,16 +23,12 @@ from cofio.models.domain_knowledge import (
     Claim,
     Correlation,
     CorrelationStep,
-    DeleteRow,
     Feedback,
     FiringThreshold,
     Knowledge,
     KnowledgeChange,
     KnowledgeReading,
     OwnerKwargs,
-    PurgeRow,
-    PutRow,
-    RowDecision,
     RowKwargs,
     Seasonal,
     Table,
@@ -49,6 +45,10 @@ from cofio.models.memory import (
     MAX_PAGE,
     MAX_TEXT,
     Changeset,
+    DeleteRow,
+    PurgeRow,
+    PutRow,
+    RowDecision,
     check_bool,
     check_int,
     check_text,
@@ -307,7 +307,7 @@ class KnowledgeBase(TypedKnowledge):
                     if not decisions:
                         return None
                     unchanged = self._find_unchanged(decisions, by, why)
-                    return unchanged or self._writer.apply([], by=by, why=why, knowledge=decisions)
+                    return unchanged or self._writer.apply(decisions, by=by, why=why)
             except Conflict:
                 if tries == _TRIES:
                     raise

@@ -99,7 +99,7 @@ class MemoryService:
                 if isinstance(decision, Add | Update)
             }
             rows = writer.removed_rows(typed.decisions)
-            changeset = writer.commit(typed.decisions, needed, by=by, why=why or "add", knowledge=rows)
+            changeset = writer.commit([*typed.decisions, *rows], needed, by=by, why=why or "add")
             return typed.changes(changeset.changes)
 
     def _detect_kind(self, fact: Fact) -> Fact:
@@ -143,7 +143,7 @@ class MemoryService:
         with self.writer.lock:
             decisions = [Restore(memory_id, why)]
             rows = self.writer.restored_rows(decisions)
-            return self.writer.apply(decisions, by=by, why=why or "restore", knowledge=rows).changes[0]
+            return self.writer.apply([*decisions, *rows], by=by, why=why or "restore").changes[0]
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory permanently, from the journal too, with the domain knowledge read from it."""
@@ -187,7 +187,7 @@ class MemoryService:
                 raise NotFound(f"There is no memory {listed}.", hint)
             decisions = bulk.decide(memories, action, changes, tags, why)
             rows = [*self.writer.removed_rows(decisions), *self.writer.restored_rows(decisions)]
-            return self.writer.apply(decisions, by=by, why=why or action, knowledge=rows)
+            return self.writer.apply([*decisions, *rows], by=by, why=why or action)
 
     def plan_delete_all(self, why: str = "", **scope: Unpack[ScopeKwargs]) -> builtins.list[Delete]:
         """Return decisions that would archive every live memory of the scope. Changes nothing."""

@@ -10,8 +10,20 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from cofio.errors import NotFound
-from cofio.models.domain_knowledge import DeleteRow, Knowledge, PurgeRow, PutRow, RowDecision, owns
-from cofio.models.memory import Change, Decision, Delete, Edit, Purge, Update, Viewer
+from cofio.models.domain_knowledge import Knowledge, owns
+from cofio.models.memory import (
+    Change,
+    Decision,
+    Delete,
+    DeleteRow,
+    Edit,
+    Purge,
+    PurgeRow,
+    PutRow,
+    RowDecision,
+    Update,
+    Viewer,
+)
 from cofio.ports import MemoryQueries, Store
 
 _Silencing: TypeAlias = Update | Edit | Delete | Purge

@@ -20,9 +20,9 @@ from cofio.domain_knowledge.reconcile_rows import SentenceReading
 from cofio.errors import Forbidden
 from cofio.ingest.exchange_facts import ExchangeFacts
 from cofio.ingest.reconcile.decide import is_older_than
-from cofio.models.domain_knowledge import Claim, DeleteRow, Knowledge, PutRow, RowDecision, parse_ref
+from cofio.models.domain_knowledge import Claim, Knowledge, parse_ref
 from cofio.models.exchange import Exchange, ExtractedFact, FactOutcome
-from cofio.models.memory import Add, Decision, Delete, Memory, Noop, Update
+from cofio.models.memory import Add, Decision, Delete, DeleteRow, Memory, Noop, PutRow, RowDecision, Update
 from cofio.models.merge import inherit_tags
 from cofio.ports import Store
 from cofio.stores.scoped import ScopedStore

@@ -520,7 +520,7 @@ class Learner:
         decisions = [decision for _, decision in plan]
         first = {place: number for number, (place, _) in reversed(list(enumerate(plan)))}
         changeset = batch.store.apply(
-            decisions,
+            [*decisions, *rows.decisions(first, decisions)],
             {
                 number: batch.vector_for(place, decision)
                 for number, (place, decision) in enumerate(plan)
@@ -530,7 +530,6 @@ class Learner:
             why=f"{job.task}: {job.exchange.context}",
             part_of=batch.exchange.series or None,
             settles=(lambda changeset: job.resolve(item, build_result(changeset))) if item is not None else None,
-            knowledge=rows.decisions(first, decisions),
         )
         if changeset.takes_back:
             self._taken_back()

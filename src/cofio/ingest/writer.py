@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from cofio.domain_knowledge import cascade
 from cofio.errors import InvalidInput, Unavailable
-from cofio.models.domain_knowledge import PutRow, RevertRow, RowDecision
 from cofio.models.memory import (
     MAX_LABEL,
     MAX_TEXT,
@@ -23,8 +22,11 @@ from cofio.models.memory import (
     Fact,
     Memory,
     Merge,
+    PutRow,
     Restore,
     Revert,
+    RevertRow,
+    RowDecision,
     Update,
     apply_edit,
     check_text,
@@ -65,25 +67,24 @@ class Writer:
         why: str,
         undoes: int | None = None,
         part_of: int | None = None,
-        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
         """Apply decisions in one transaction; those about domain knowledge are applied last."""
-        check_decisions(decisions, knowledge)
+        check_decisions(decisions)
         check_author(by, why)
         decisions = [self._anchor_decision(decision) for decision in decisions]
         vectors = self._embed_decisions(decisions)
-        return self.commit(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of, knowledge=knowledge)
+        return self.commit(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of)
 
     def apply_corrections(self, decisions: Sequence[Decision], *, by: str, why: str) -> Changeset:
         """Apply a person's decisions about memories and drop the rows read from their texts, in one changeset."""
         with self.lock:
-            return self.apply(decisions, by=by, why=why, knowledge=self.removed_rows(decisions))
+            return self.apply([*decisions, *self.removed_rows(decisions)], by=by, why=why)
 
     def apply_without_embedder(
         self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None
     ) -> tuple[Changeset, int]:
         """Apply decisions even if the embedder fails; also return the number of memories that wait for a vector."""
-        check_decisions(decisions, ())
+        check_decisions(decisions)
         check_author(by, why)
         decisions = [self._anchor_decision(decision) for decision in decisions]
         waiting = 0
@@ -96,15 +97,15 @@ class Writer:
             )
             vectors, waiting = {}, sum(_has_text(decision) for decision in decisions)
         with self.lock:
-            rows = self.removed_rows(decisions)
-            return self.commit(decisions, vectors, by=by, why=why, part_of=part_of, knowledge=rows), waiting
+            decisions += self.removed_rows(decisions)
+            return self.commit(decisions, vectors, by=by, why=why, part_of=part_of), waiting
 
     def revert(self, changeset: Changeset, *, by: str, why: str, part_of: int | None = None) -> Changeset:
         """Undo a changeset, newest change first, by a new one."""
         reason = f"undo of changeset {changeset.id}"
-        decisions = [Revert(change.id, reason) for change in reversed(changeset.changes)]
+        memories = [Revert(change.id, reason) for change in reversed(changeset.changes)]
         rows = [RevertRow(change.id, reason) for change in reversed(changeset.knowledge)]
-        return self.apply(decisions, by=by, why=why, undoes=changeset.id, part_of=part_of, knowledge=rows)
+        return self.apply([*memories, *rows], by=by, why=why, undoes=changeset.id, part_of=part_of)
 
     def commit(
         self,
@@ -115,13 +116,10 @@ class Writer:
         why: str,
         undoes: int | None = None,
         part_of: int | None = None,
-        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
         """Write decisions whose vectors are known."""
         with self.lock:
-            changeset = self.access.store.apply(
-                decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of, knowledge=knowledge
-            )
+            changeset = self.access.store.apply(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of)
         if changeset.takes_back:
             self._on_invalidate()
         return changeset
@@ -194,18 +192,14 @@ def check_author(by: str, why: str = "") -> None:
     check_text(why, "why", MAX_TEXT)
 
 
-def check_decisions(decisions: Sequence[Decision], knowledge: Sequence[RowDecision]) -> None:
+def check_decisions(decisions: Sequence[Decision]) -> None:
     """Raise InvalidInput if these are not decisions, or none."""
-    if not decisions and not knowledge:
-        raise InvalidInput("No decision was given.", "Give at least one, in decisions or in knowledge.")
+    if not decisions:
+        raise InvalidInput("No decision was given.", "Give at least one.")
     if not all(isinstance(decision, Decision) for decision in decisions):
         raise InvalidInput(
             "decisions contains something other than decisions.",
-            "Allowed: Add, Update, Edit, Delete, Restore, Noop or Purge.",
-        )
-    if not all(isinstance(row, RowDecision) for row in knowledge):
-        raise InvalidInput(
-            "knowledge contains something other than knowledge decisions.", "Allowed: PutRow, DeleteRow or PurgeRow."
+            "Allowed: Add, Update, Edit, Delete, Restore, Noop, Purge, PutRow, DeleteRow or PurgeRow.",
         )
 
 

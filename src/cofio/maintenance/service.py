@@ -242,7 +242,7 @@ class MaintenanceService:
         # Rows read from an untrue memory are removed with it; duplicate and unused memories were true.
         gone = [Delete(decision.id, decision.reason) for decision in approved if isinstance(decision, Delete)]
         rows = self._writer.removed_rows(gone) if approved_chore == "contradictions" else ()
-        return self._writer.apply(dated, by=by, why=why or f"approved: {approved_chore}", knowledge=rows)
+        return self._writer.apply([*dated, *rows], by=by, why=why or f"approved: {approved_chore}")
 
     def _get_untouched(self, decisions: Sequence[Merge | Delete], as_of: int, chore: Proposed) -> dict[int, Memory]:
         """Return the memories of these decisions. Raise Conflict if one has changed since `as_of`."""

@@ -2,7 +2,7 @@
 
     Pattern Correlation Threshold Seasonal ─ claims, each with a confidence that verdicts change
     Feedback ─ a verdict on an anomaly, and the claims that it judges
-    PutRow DeleteRow PurgeRow RevertRow ─ store.apply ─▶ KnowledgeChange, in the same journal as memories
+    PutRow DeleteRow … (cofio.models.memory) ─ store.apply ─▶ KnowledgeChange, in the same journal as memories
 
 Values are frozen and validate themselves. Each row has an id that is unique within its table: chosen by the caller, or
 derived from its content, so that repeating a statement updates the row in place.
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from hashlib import blake2b
 from math import isfinite
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
 from cofio.errors import InvalidInput
 from cofio.models.json_values import JsonFields
@@ -417,51 +417,7 @@ def owns(viewer: Viewer | None, row: Knowledge) -> bool:
     return viewer is None or viewer.owns(row)
 
 
-# ── decisions and changes ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class PutRow:
-    """Store a row under its id, replacing an existing one. `created_at` is kept; identical content is a noop.
-
-    `stated_by` is the index, in the same `apply`, of the decision whose memory states the row in words. `as_of` is the
-    `updated_at` of the row when this was decided, "" if there was no row: Conflict if it differs now.
-    """
-
-    row: Knowledge
-    reason: str = ""
-    stated_by: int | None = None
-    as_of: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteRow:
-    """Remove a row. Undo restores it."""
-
-    table: Table
-    id: str
-    reason: str = ""
-    as_of: str | None = None  # see PutRow
-
-
-@dataclass(frozen=True, slots=True)
-class PurgeRow:
-    """Remove a row permanently, including its text in the journal."""
-
-    table: Table
-    id: str
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RevertRow:
-    """Restore a row to its state before a change. Undo consists of these."""
-
-    change_id: int
-    reason: str = ""
-
-
-RowDecision: TypeAlias = PutRow | DeleteRow | PurgeRow | RevertRow
+# ── changes (applied) ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

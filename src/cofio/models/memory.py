@@ -18,7 +18,7 @@ from cofio.errors import InvalidInput, TooLarge
 from cofio.models.json_values import JsonFields
 
 if TYPE_CHECKING:
-    from cofio.models.domain_knowledge import KnowledgeChange
+    from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, Table
 
 Category = Literal["decision", "learning", "detail"]
 Kind = Literal[
@@ -534,7 +534,51 @@ class Revert:
     reason: str = ""
 
 
-Decision = Add | Update | Edit | Delete | Merge | Adopt | Restore | Noop | Purge | Revert
+@dataclass(frozen=True, slots=True)
+class PutRow:
+    """Store a row of domain knowledge under its id, replacing an existing one. Identical content is a noop.
+
+    `created_at` is kept. `stated_by` is the index, in the same `apply`, of the decision whose memory states the row in
+    words. `as_of` is the `updated_at` of the row when this was decided, "" if there was no row: Conflict if it differs
+    now.
+    """
+
+    row: Knowledge
+    reason: str = ""
+    stated_by: int | None = None
+    as_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRow:
+    """Remove a row. Undo restores it."""
+
+    table: Table
+    id: str
+    reason: str = ""
+    as_of: str | None = None  # see PutRow
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRow:
+    """Remove a row permanently, including its text in the journal."""
+
+    table: Table
+    id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RevertRow:
+    """Restore a row to its state before a change. Undo consists of these."""
+
+    change_id: int
+    reason: str = ""
+
+
+MemoryDecision: TypeAlias = Add | Update | Edit | Delete | Merge | Adopt | Restore | Noop | Purge | Revert
+RowDecision: TypeAlias = PutRow | DeleteRow | PurgeRow | RevertRow
+Decision: TypeAlias = MemoryDecision | RowDecision
 
 
 def to_plain(decision: Decision) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from cofio.models.domain_knowledge import RowDecision
 from cofio.models.exchange import ItemResolution
 from cofio.models.memory import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope
 from cofio.ports.values import Vector
@@ -27,11 +26,10 @@ class Journal(Protocol):
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
-        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
         """Apply all decisions in one transaction, or none. The changes are returned in the order of the decisions.
 
-        `knowledge` is applied afterwards to the tables of domain knowledge, in the same changeset.
+        Decisions on rows of domain knowledge are applied after those on memories, in the same changeset.
 
         `part_of` is the first changeset of the series that this one belongs to.
 

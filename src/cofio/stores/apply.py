@@ -1,8 +1,8 @@
 """Application of decisions: the only place that defines what each decision does to memories and rows of knowledge.
 
-    Add, Update, Edit, Delete … ─┐               ┌─▶ SqlRowStorage ─▶ Change
-                                 ├─ UnitOfWork ──┤
-    PutRow, DeleteRow …  ────────┘               └─▶ SqlKnowledgeRows ─▶ KnowledgeChange
+                             ┌─▶ SqlRowStorage ─▶ Change
+    [Decision] ─ UnitOfWork ─┤
+                             └─▶ SqlKnowledgeRows ─▶ KnowledgeChange
 
 Both kinds of rows are the few operations on the tables inside one transaction. Journalling, undo and purge are here.
 """
@@ -11,22 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeVar
 
 from cofio.errors import Conflict, InvalidInput, NotFound
-from cofio.models.domain_knowledge import (
-    Claim,
-    DeleteRow,
-    Knowledge,
-    KnowledgeAction,
-    KnowledgeChange,
-    PurgeRow,
-    PutRow,
-    RevertRow,
-    RowDecision,
-    Table,
-    is_same_row,
-)
+from cofio.models.domain_knowledge import Claim, Knowledge, KnowledgeAction, KnowledgeChange, Table, is_same_row
 from cofio.models.memory import (
     Action,
     Add,
@@ -34,15 +23,21 @@ from cofio.models.memory import (
     Change,
     Decision,
     Delete,
+    DeleteRow,
     Edit,
     Fact,
     Memory,
+    MemoryDecision,
     Merge,
     Noop,
     Occurrence,
     Purge,
+    PurgeRow,
+    PutRow,
     Restore,
     Revert,
+    RevertRow,
+    RowDecision,
     Update,
     apply_edit,
 )
@@ -85,16 +80,22 @@ class UnitOfWork:
         self._at, self._by, self._why = at, by, why
 
     def apply(
-        self, decisions: Sequence[Decision], vectors: Mapping[int, bytes], knowledge: Sequence[RowDecision]
+        self, decisions: Sequence[Decision], vectors: Mapping[int, bytes]
     ) -> tuple[tuple[Change, ...], tuple[KnowledgeChange, ...]]:
         """Return the changes of memories, then those of rows, which may refer to memories of the same transaction."""
-        groups = [self._change_memory(decision, vectors.get(place)) for place, decision in enumerate(decisions)]
-        row_changes = tuple(change for decision in knowledge for change in self._change_row(decision, groups))
-        return tuple(change for group in groups for change in group), row_changes
+        changes: dict[int, list[Change]] = {}  # of each decision on a memory, by its index
+        row_changes: list[KnowledgeChange] = []
+        for place, decision in enumerate(decisions):
+            if not isinstance(decision, RowDecision):
+                changes[place] = self._change_memory(decision, vectors.get(place))
+        for decision in decisions:
+            if isinstance(decision, RowDecision):
+                row_changes += self._change_row(decision, changes)
+        return tuple(chain.from_iterable(changes.values())), tuple(row_changes)
 
     # ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _change_memory(self, decision: Decision, vector: bytes | None) -> list[Change]:
+    def _change_memory(self, decision: MemoryDecision, vector: bytes | None) -> list[Change]:
         """Return the changes of the decision: one, or more where one memory replaces others."""
         match decision:
             case Delete():
@@ -298,8 +299,8 @@ class UnitOfWork:
 
     # ── rows of domain knowledge ──────────────────────────────────────────────────────────────────────────────────────
 
-    def _change_row(self, decision: RowDecision, memory_changes: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
-        """Return the changes of the decision. A PutRow may refer to `memory_changes`, those of each memory decision."""
+    def _change_row(self, decision: RowDecision, memory_changes: Mapping[int, list[Change]]) -> list[KnowledgeChange]:
+        """Return the changes of the decision. `memory_changes` are those of the decisions on memories, by index."""
         match decision:
             case PutRow():
                 self._check_unchanged(decision.row.TABLE, decision.row.id, decision.as_of)
@@ -378,12 +379,12 @@ class UnitOfWork:
         return entry.to_change(after, self._at, self._by, self._why)
 
 
-def _link_memory(decision: PutRow, memory_changes: Sequence[Sequence[Change]]) -> Knowledge:
+def _link_memory(decision: PutRow, memory_changes: Mapping[int, list[Change]]) -> Knowledge:
     """Return the row to put, linked to the memory that expresses it in words."""
     place, row = decision.stated_by, decision.row
     if place is None:
         return row
-    if not isinstance(row, Claim) or not 0 <= place < len(memory_changes):
+    if not isinstance(row, Claim) or place not in memory_changes:
         hint = "Set stated_by to the position of a decision on a memory in the same call."
         raise InvalidInput(f"{row.ref} refers to decision {place}, which does not exist or cannot state it.", hint)
     changes = memory_changes[place]

@@ -12,18 +12,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from cofio.errors import Forbidden, NotFound
-from cofio.models.domain_knowledge import (
-    MAX_ID,
-    DeleteRow,
-    Knowledge,
-    KnowledgeChange,
-    PurgeRow,
-    PutRow,
-    RevertRow,
-    RowDecision,
-    Table,
-    sees,
-)
+from cofio.models.domain_knowledge import MAX_ID, Knowledge, KnowledgeChange, Table, sees
 from cofio.models.exchange import Exchange, Item
 from cofio.models.memory import (
     MAX_LABEL,
@@ -32,14 +21,20 @@ from cofio.models.memory import (
     Change,
     Changeset,
     Decision,
+    DeleteRow,
     Edit,
     Fact,
     Memory,
+    MemoryDecision,
     Merge,
     Noop,
     Occurrence,
     Purge,
+    PurgeRow,
+    PutRow,
     Revert,
+    RevertRow,
+    RowDecision,
     Scope,
     Update,
     Viewer,
@@ -236,11 +231,18 @@ class WritePolicy:
 
     # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def decision(self, decision: Decision) -> Decision:
-        """Return the decision with the viewer as owner. Raise NotFound or Forbidden if it is not allowed.
+    def decisions(self, decisions: Sequence[Decision]) -> list[Decision]:
+        """Return the decisions with the viewer as owner. Raise NotFound or Forbidden if one is not allowed.
 
         A reverted change was checked with its changeset.
         """
+        created: set[str] = set()  # rows created by these decisions
+        return [
+            self._row_decision(decision, created) if isinstance(decision, RowDecision) else self._decision(decision)
+            for decision in decisions
+        ]
+
+    def _decision(self, decision: MemoryDecision) -> MemoryDecision:
         ids = (*getattr(decision, "ids", ()), getattr(decision, "id", None), getattr(decision, "into", None))
         memories = [self._get_memory(memory_id) for memory_id in ids if memory_id is not None]
         match decision:
@@ -298,7 +300,7 @@ class WritePolicy:
             hint = f"Keep it visible to you; otherwise {ADMIN_KEY}."
             raise Forbidden(f"After this change, {name} would be hidden from you.", hint)
 
-    def check_undo(self, undoes: int | None, decisions: Sequence[Decision], knowledge: Sequence[RowDecision]) -> None:
+    def check_undo(self, undoes: int | None, decisions: Sequence[Decision]) -> None:
         """Raise if the viewer cannot see the whole changeset, undoes only part of it, or needs admin rights for it."""
         if undoes is None:
             hint = "Undo the whole changeset with `cofio undo`."
@@ -308,10 +310,9 @@ class WritePolicy:
             raise no_changeset(undoes)
         if not self._read.sees_all(changeset):
             raise Forbidden(f"Changeset {undoes} changed memories that you may not see.", f"To undo it, {ADMIN_KEY}.")
-        reverted = {("memory", decision.change_id) if isinstance(decision, Revert) else None for decision in decisions}
-        reverted |= {("row", decision.change_id) if isinstance(decision, RevertRow) else None for decision in knowledge}
         changes = _changes_of(changeset)
-        if reverted != {("memory" if isinstance(change, Change) else "row", change.id) for change in changes}:
+        expected = {(Revert if isinstance(change, Change) else RevertRow, change.id) for change in changes}
+        if {(type(decision), getattr(decision, "change_id", None)) for decision in decisions} != expected:
             hint = "Revert each change of the changeset, and no other change."
             raise Forbidden(f"The decisions revert more or less than changeset {undoes}.", hint)
         if not all(map(self._may_revert, changes)):
@@ -328,23 +329,15 @@ class WritePolicy:
 
     # ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def row_decisions(self, decisions: Sequence[RowDecision]) -> list[RowDecision]:
-        """Return the decisions with the viewer as owner. Raise NotFound or Forbidden if one is not allowed.
-
-        A reverted change was checked with its changeset.
-        """
-        created: set[str] = set()  # rows created by these decisions
-        permitted: list[RowDecision] = []
-        for decision in decisions:
-            match decision:
-                case PutRow():
-                    decision = self._put(decision, created)
-                case PurgeRow():
-                    self._check_purge(decision)
-                case DeleteRow(table, key) if f"{table}/{key}" not in created and not self._get_row(table, key):
-                    raise no_row(table, key)
-            permitted.append(decision)
-        return permitted
+    def _row_decision(self, decision: RowDecision, created: set[str]) -> RowDecision:
+        match decision:
+            case PutRow():
+                return self._put(decision, created)
+            case PurgeRow():
+                self._check_purge(decision)
+            case DeleteRow(table, key) if f"{table}/{key}" not in created and not self._get_row(table, key):
+                raise no_row(table, key)
+        return decision
 
     def _check_purge(self, decision: PurgeRow) -> None:
         last = self._read.last_row(decision.table, decision.id)

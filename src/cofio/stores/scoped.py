@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any, ClassVar, Concatenate, NoReturn, ParamSpec, Self, TypeVar
 
 from cofio.errors import Forbidden, NotFound
-from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, RevertRow, RowDecision, Table, sees
+from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, Table, sees
 from cofio.models.episodes import Episode, Passage, shown_client
 from cofio.models.exchange import Exchange, Item, Receipt, State, Task
 from cofio.models.maintenance import ExportedMemory
@@ -36,6 +36,7 @@ from cofio.models.memory import (
     Occurrence,
     Retrieval,
     Revert,
+    RevertRow,
     Scope,
     Viewer,
 )
@@ -225,21 +226,19 @@ class ScopedStore(_Restricted):
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
-        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
-        if undoes is not None or any(isinstance(decision, Revert | RevertRow) for decision in (*decisions, *knowledge)):
-            self._write.check_undo(undoes, decisions, knowledge)
+        if undoes is not None or any(isinstance(decision, Revert | RevertRow) for decision in decisions):
+            self._write.check_undo(undoes, decisions)
         if part_of is not None and not self._read.sees_all(self._part.changeset(part_of)):
             raise no_changeset(part_of)
         changeset = self._part.apply(
-            [self._write.decision(decision) for decision in decisions],
+            self._write.decisions(decisions),
             vectors,
             by=by,
             why=why,
             undoes=undoes,
             part_of=part_of,
             settles=settles,
-            knowledge=self._write.row_decisions(knowledge),
         )
         return self._read.own_changeset(changeset)
 

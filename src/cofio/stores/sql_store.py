@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound
-from cofio.models.domain_knowledge import RowDecision
 from cofio.models.memory import (
     Candidate,
     Change,
@@ -71,7 +70,6 @@ class SqlStore(SqlAdapter):
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
-        knowledge: Sequence[RowDecision] = (),
     ) -> Changeset:
         self._check_vectors(vectors)
         at = self._clock()
@@ -86,7 +84,7 @@ class SqlStore(SqlAdapter):
                     "`cofio history` lists the changeset that undid it; undo that one to apply this one again.",
                 )
             unit = UnitOfWork(self.row_storage(queries), SqlKnowledgeRows(queries), changeset=number, **head)
-            changes, row_changes = unit.apply(decisions, blobs, knowledge)
+            changes, row_changes = unit.apply(decisions, blobs)
             changeset = Changeset(
                 id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=row_changes
             )

@@ -21,10 +21,10 @@ from typing import Any, Generic, TypeVar
 
 from cofio.errors import Conflict
 from cofio.models.auth import Key
-from cofio.models.domain_knowledge import TABLES, DeleteRow, Knowledge, PurgeRow, PutRow, RowDecision, Table
+from cofio.models.domain_knowledge import TABLES, Knowledge, Table
 from cofio.models.episodes import ExportedEpisode
 from cofio.models.maintenance import ExportedMemory
-from cofio.models.memory import Adopt, Decision, Memory, Purge, Revert
+from cofio.models.memory import Adopt, Decision, DeleteRow, Memory, Purge, PurgeRow, PutRow, Revert
 from cofio.ports import Snapshots, Store, Vector
 from cofio.stores.snapshot_export import as_vector
 from cofio.transfer.export import row_to_dict
@@ -274,7 +274,7 @@ class CopyRun:
 
     def _put_knowledge(self, rows: Sequence[Knowledge], existing: dict[str, Knowledge]) -> None:
         ids = {row.id for row in rows}
-        decisions: list[RowDecision] = [
+        decisions: list[Decision] = [
             PurgeRow(row.TABLE, row.id, "deleted at the source") for row in existing.values() if row.id not in ids
         ]
         for row in rows:
@@ -283,7 +283,7 @@ class CopyRun:
                 decisions += [DeleteRow(row.TABLE, row.id, "changed at the source")] if old else []
                 decisions.append(PutRow(row))
         if decisions:
-            self._apply((), {}, decisions)
+            self._apply(decisions, {})
 
     def _put_episodes(self, rows: Sequence[ExportedEpisode], existing: dict[int, ExportedEpisode]) -> None:
         """Copy episodes without their captures, which stay in the source's inbox."""
@@ -293,13 +293,9 @@ class CopyRun:
         if existing:
             self.target.episodes.remove(list(existing))
 
-    def _apply(
-        self, decisions: Sequence[Decision], vectors: Mapping[int, Vector], knowledge: Sequence[RowDecision] = ()
-    ) -> None:
+    def _apply(self, decisions: Sequence[Decision], vectors: Mapping[int, Vector]) -> None:
         try:
-            done = self.target.apply(
-                decisions, vectors, by=self.by, why=self.why, part_of=self.first, knowledge=knowledge
-            )
+            done = self.target.apply(decisions, vectors, by=self.by, why=self.why, part_of=self.first)
         except Conflict as error:
             hint = "Stop that process, then copy again: the copy continues from here."
             raise Conflict("Another process changed the target store during the copy.", hint) from error

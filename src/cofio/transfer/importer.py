@@ -17,10 +17,10 @@ from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from cofio.errors import CofioError, Conflict, InvalidInput
-from cofio.models.domain_knowledge import Knowledge, PutRow, RowDecision
+from cofio.models.domain_knowledge import Knowledge
 from cofio.models.json_values import JsonFields
 from cofio.models.maintenance import ExportedMemory
-from cofio.models.memory import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fact, Memory, merge_scope
+from cofio.models.memory import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fact, Memory, PutRow, merge_scope
 from cofio.ports import Matrix, Store, Vector
 from cofio.stores.snapshot_export import as_vector
 from cofio.text.tokens import embedding_text, fingerprint
@@ -193,7 +193,7 @@ class ImportRun:
         self._apply(decisions, {**vectors, **self._embed_texts(texts)})
 
     def _put_rows(self, rows: Sequence[Knowledge]) -> None:
-        self._apply([], {}, [PutRow(row, as_of="") for row in rows])
+        self._apply([PutRow(row, as_of="") for row in rows], {})
 
     def _store_facts(self, facts: Iterable[Fact]) -> None:
         for batch in _batches(facts):
@@ -265,11 +265,9 @@ class ImportRun:
             else:
                 yield entry
 
-    def _apply(
-        self, decisions: Sequence[Decision], vectors: dict[int, Vector], knowledge: Sequence[RowDecision] = ()
-    ) -> Changeset:
+    def _apply(self, decisions: Sequence[Decision], vectors: Mapping[int, Vector]) -> Changeset:
         first, why = self.done.first, f"import {self.name}"
-        done = self.store.apply(decisions, vectors, by=self.by, why=why, part_of=first, knowledge=knowledge)
+        done = self.store.apply(decisions, vectors, by=self.by, why=why, part_of=first)
         self.done = replace(self.done, first=first or done.id, changesets=self.done.changesets + 1)
         return done
 

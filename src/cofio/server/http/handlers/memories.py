@@ -152,10 +152,8 @@ def delete_all(state: AppState, request: requests.DeleteAllRequest, context: Req
     decisions = state.keeper.services.memories.plan_delete_all(why, source_prefix=request.prefix())
     if request.dry_run or not decisions:
         return _format_plan(decisions, None, dry=request.dry_run)
-    rows = state.keeper.services.writer.removed_rows(decisions)
-    changeset = state.keeper.apply(
-        decisions, by=context.by, why=why or f"delete all of {request.source}", knowledge=rows
-    )
+    writer = state.keeper.services.writer
+    changeset = writer.apply_corrections(decisions, by=context.by, why=why or f"delete all of {request.source}")
     return _format_plan(decisions, changeset.id, dry=False)
 
 
