@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -92,3 +93,8 @@ def test_invalid_ref_is_rejected(ref: Any) -> None:
 def test_id_of_patterns_and_seasons_depends_on_their_text() -> None:
     assert Pattern(pattern="Spikes  before earnings").id == Pattern(pattern="spikes before earnings").id
     assert Pattern(pattern="x").id != Seasonal(pattern="x", period="daily").id
+
+
+def test_json_form_of_a_row_has_its_fields_only() -> None:
+    row = Threshold(source="AAPL", metric="volume", direction="above", value=5e6)
+    assert row.as_dict() == {field.name: getattr(row, field.name) for field in fields(row)}

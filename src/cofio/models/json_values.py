@@ -18,7 +18,7 @@ class JsonFields:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {name: encode(getattr(self, name)) for name in self.__dataclass_fields__}  # type: ignore[attr-defined]
+        return {field.name: encode(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
@@ -33,7 +33,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: encode(content) for name, content in value.items()}
     if is_dataclass(value) or hasattr(value, "_fields"):
-        names = getattr(value, "_fields", None) or value.__dataclass_fields__
+        names = [field.name for field in fields(value)] if is_dataclass(value) else value._fields
         return {name: encode(getattr(value, name)) for name in names}
     return [encode(item) for item in value] if isinstance(value, list | tuple) else value
 
