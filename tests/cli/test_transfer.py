@@ -251,7 +251,7 @@ def test_import_series_is_undone_and_redone(cofio: InProcessCli, tmp_path: Path)
     cofio("undo", back[1], "--yes")
     assert cofio.json("stats")["memories"] == everything
     repeated = cofio("undo", str(first), "--yes").stderr
-    assert "was undone and then restored" in repeated
+    assert "was undone before, and then applied again" in repeated
     away = re.search(r"undo changeset ([0-9]+)", repeated)
     assert away is not None
     cofio("undo", away[1], "--yes")

@@ -117,7 +117,7 @@ def _read_texts(memories: Memories, decisions: Sequence[Merge | Delete], plan: M
 )
 @limit_option(50, "results")
 @click.option(
-    "--call", type=int, metavar="ID", help="With llm: show the request and reply of this call, without secrets."
+    "--call", type=int, metavar="ID", help="With llm: id of a call whose request and reply are shown, without secrets."
 )
 @within
 def usage(

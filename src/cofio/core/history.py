@@ -103,5 +103,5 @@ class HistoryService:
         if is_undone:
             hint = f"To apply it again, undo changeset {number}."
             raise Conflict(f"Changeset {changeset.id} is undone already.", hint)
-        hint = f"To revert it again, undo changeset {number}."
-        raise Conflict(f"Changeset {changeset.id} was undone and then restored.", hint)
+        hint = f"To undo it now, undo changeset {number}, which applied it again."
+        raise Conflict(f"Changeset {changeset.id} was undone before, and then applied again.", hint)

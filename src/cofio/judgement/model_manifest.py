@@ -25,7 +25,7 @@ def read_card(place: Path = WEIGHTS) -> Mapping[str, Any]:
     except (OSError, ValueError, KeyError) as error:
         raise Misconfigured(f"The judgement model cannot be read: {error}.", _HINT) from error
     if digest != card.get("sha256"):
-        raise Misconfigured("The judgement model is not the one shipped with cofio (SHA-256 differs).", _HINT)
+        raise Misconfigured("The files of the judgement model are damaged or were replaced (SHA-256 differs).", _HINT)
     return card
 
 

@@ -63,7 +63,7 @@ class RequestMiddleware:
                 _log.warning("%s %s: %s", scope["method"], type(error).__name__, error)
             await reply(scope, receive, noting)
         except Exception:  # noqa: BLE001 - outermost layer: log bugs and return a uniform error
-            _log.exception("%s request failed", scope["method"])
+            _log.exception("Unexpected error while answering a %s request", scope["method"])
             if not status:
                 await failure(scope["path"])(scope, receive, noting)
         return status

@@ -375,7 +375,9 @@ class ApprovedDecision(RequestModel, kw_only=True, rename={"why": "reason"}):
         names = ("ids", "text") if self.action == "merge" else ("id", "into")
         sent = self.sent_fields(("id", "ids", "into", "text"))
         if not set(names) - {"into"} <= sent.keys() <= set(names):
-            raise InvalidInput(f"Fields missing or unexpected for {self.action!r}.", f"Fields: {', '.join(names)}.")
+            raise InvalidInput(
+                f"The fields do not fit the action {self.action!r}.", f"Fields of {self.action}: {', '.join(names)}."
+            )
         why = check_text(self.why, "reason", models_memory.MAX_TEXT)
         if self.action == "merge":
             return models_memory.Merge(tuple(sent["ids"]), Fact(text=sent["text"]), why)

@@ -54,7 +54,7 @@ def models(state: AppState, request: None, context: RequestContext) -> HandlerRe
 def _require_upstream(state: AppState) -> Upstream:
     if state.upstream is None:
         hint = "Set CHAT_UPSTREAM_URL to an OpenAI-compatible server, such as https://api.openai.com/v1."
-        raise NotConfigured("No chat upstream is configured.", state.upstream_problem or hint)
+        raise NotConfigured("No model server is configured for chat completions.", state.upstream_problem or hint)
     return state.upstream
 
 
