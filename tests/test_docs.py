@@ -120,6 +120,16 @@ def test_relative_links_of_page_resolve(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("example", sorted((ROOT / "docs" / "examples").glob("*.patch")), ids=lambda path: path.stem)
+def test_example_commit_applies_and_touches_at_most_seven_files(example: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    command = ["git", "apply", "--check", str(example)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert example.read_text(encoding="utf-8").count("\ndiff --git ") < 7
+
+
 def test_makefile_documents_every_target_and_ci_runs_the_suite() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
