@@ -135,7 +135,7 @@ def test_filters_select_turns_and_notes(cofio: InProcessCli, env: dict[str, str]
     assert count_new("--project", "/home/ann/web") == (2, 0)
     assert count_new("--since", "2026-01-02") == (1, 1)
     assert count_new("--limit", "2", "--no-notes") == (2, 0)
-    assert cofio("backfill", "--since", "someday", env=env).exit_code == 1
+    assert cofio("backfill", "--since", "someday", env=env).exit_code == 2
 
 
 def test_small_inbox_is_never_filled_completely(cofio: InProcessCli, env: dict[str, str], tmp_path: Path) -> None:

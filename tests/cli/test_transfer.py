@@ -279,7 +279,7 @@ def test_invalid_copy_is_rejected_and_creates_nothing(cofio: InProcessCli, other
     other.lines("add", "its own")
     here, taken = str(cofio.home / "cofio.db"), str(other.home / "cofio.db")
     refused = {
-        "cannot be copied into itself": (here, f"sqlite://{here}"),
+        "are the same store": (here, f"sqlite://{here}"),
         "There is no store at": (str(tmp_path / "none.db"), str(tmp_path / "new.db")),
         "memories of its own": (here, taken),
         "not a store URL that cofio supports": (here, "mysql://localhost/x"),

@@ -30,7 +30,7 @@ def test_every_reply_is_an_object_named_by_a_digest() -> None:
 def test_changed_prompt_has_no_reply_and_fails_the_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(recorded, "read", dict)
+    monkeypatch.setattr(recorded, "read_replies", dict)
     assert recorded.main([str(STREAM)]) == 1
     assert "; 0 prompts without a reply" not in capsys.readouterr().out
 
