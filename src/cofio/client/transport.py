@@ -174,7 +174,7 @@ def _encode(body: Mapping[str, Any]) -> bytes:
         raise InvalidInput("The text contains an unpaired surrogate.", "Send valid Unicode.") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(
-            "The value cannot be written as JSON.", "Use strings, numbers, lists and objects."
+            "The arguments cannot be written as JSON.", "Use texts, finite numbers, lists and objects."
         ) from error
 
 

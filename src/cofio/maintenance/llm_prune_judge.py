@@ -77,7 +77,7 @@ def _split_to_fit(memories: Sequence[Memory], room: int) -> Iterator[list[Memory
         size = len(_shorten(memory.text)) + _AROUND
         if size > room:
             raise TooLarge(
-                "A memory does not fit into the context of the language model.",
+                f"Memory {memory.id} does not fit into the context of the language model.",
                 "Set EXTRACT_MODEL to a model with a larger context.",
             )
         if size > space:

@@ -288,7 +288,7 @@ class SessionHandler:
                 about = _build_labels(hook_event, project_name, name, keeper.viewer)
                 keeper.amend(messages, by=hook_event.client, at=turn.at, **about)
         except InvalidInput as error:  # its content cannot be stored
-            _log.warning("transcript of the session not imported: %s", error)
+            _log.warning("The transcript of a session could not be imported: %s", error)
 
     def _review(self, hook_event: Event, project_name: str, keeper: Keeper) -> None:
         """Let the language model read everything that compaction removes from the agent's context, its findings

@@ -230,7 +230,7 @@ def plain_fact(line: NumberedRecord, file: str) -> Fact:
             )
         fact = _to_fact({"method": "import", **values})
         if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
-            raise InvalidInput("The id is neither a string nor a number.")
+            raise InvalidInput("The field id of the fact must be a text or a number.")
         parts = (fact.text, fact.project, fact.source, fact.speaker, fact.agent, fact.visibility)
         digest = blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
         name = digest if own is None else f"{own}:{digest}"

@@ -74,7 +74,7 @@ class Scheduler:
             chore, slot=slot, by="schedule", halted=self._stopping.is_set
         )
         if run:
-            _log.info("%s scheduled for %s: %s", chore, slot, run.outcome)
+            _log.info("The maintenance run %s, due at %s, ended: %s", chore, slot, run.outcome)
         return run
 
     def _run(self) -> None:
