@@ -86,7 +86,7 @@ def test_doubtful_verdict_counts_as_add(folder: Path) -> None:
 def test_report_is_written_as_text_and_files(folder: Path, tmp_path: Path) -> None:
     report = relations.evaluate([folder / "ann.jsonl"], judge=judge())
     assert report.command == "cofio eval pairs ann.jsonl"
-    assert "changes found" in report.text()
+    assert "recall of changes" in report.text()
     assert {path.name for path in report.write(tmp_path / "out")} == {"pairs.json", "pairs.md"}
 
 
