@@ -64,6 +64,7 @@ from cofio.models.exchange import (
     TokenUsage,
 )
 from cofio.models.memory import Add, Changeset, Decision, Delete, Fact, Noop, Update
+from cofio.models.provenance import role_provenance
 from cofio.ports import LLM, Judge, Matrix, Store, Vector
 from cofio.stores.scoped import scope_to_owner
 from cofio.text.tokens import embedding_text, search_terms, tail_of
@@ -620,4 +621,6 @@ def _build_fact(extracted: ExtractedFact, exchange: Exchange) -> Fact:
         visibility=exchange.visibility,
         context=extracted.said if extracted.said != extracted.text else "",
         created_at=exchange.at,
+        provenance=extracted.provenance or role_provenance(extracted.role),
+        author=extracted.author,
     )

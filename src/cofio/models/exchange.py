@@ -145,6 +145,8 @@ class ExtractedFact:
     entities: tuple[str, ...] = ()
     said: str = ""  # the sentence it was extracted from
     role: str = "user"  # the speaker
+    provenance: str = ""  # whose words they are; "" is derived from the role
+    author: str = ""  # writer of pasted text, where it names one
     about: str = "project"  # or "person": valid in every project
     tentative: bool = False  # stored only if it changes an existing memory
     is_message: bool = False  # a whole message in which no fact was found

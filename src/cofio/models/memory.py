@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol,
 
 from cofio.errors import InvalidInput, TooLarge
 from cofio.models.json_values import JsonFields
+from cofio.models.provenance import PROVENANCES, least_trusted, method_provenance
 
 if TYPE_CHECKING:
     from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, Table
@@ -259,12 +260,14 @@ class Fact:
     created_at: str = ""  # "" is set to the current time
     anchors: tuple[Anchor, ...] = ()  # references to code in the project's working tree
     origin: str = ""  # import source and ID there: mem0/8f3a…; "" if not imported
+    provenance: str = ""  # whose words they are; set by the service
+    author: str = ""  # writer of pasted text, where it names one; set by the service
 
     def __post_init__(self) -> None:
         _fill(self, "text", check_text(self.text, "text", MAX_TEXT).strip())
         if not self.text:
             raise InvalidInput("The text is empty.", "Give the fact to remember as a sentence.")
-        for name in ("source", "project", "session", "agent", "user", "team", "speaker", "origin"):
+        for name in ("source", "project", "session", "agent", "user", "team", "speaker", "origin", "author"):
             _fill(self, name, check_text(getattr(self, name), name, MAX_LABEL).strip())
         _fill(self, "context", check_text(self.context, "context", MAX_TEXT).strip())
         for name in ("entities", "tags"):
@@ -275,6 +278,7 @@ class Fact:
         _check_choice(self.category, CATEGORIES, "category")
         _check_choice(self.method, METHODS, "method")
         _check_choice(self.visibility, VISIBILITIES, "visibility")
+        _check_choice(self.provenance, PROVENANCES, "provenance")
         _fill(self, "confidence", check_fraction(self.confidence, "confidence"))
         _fill(self, "metadata", _check_metadata(self.metadata))
         if self.created_at != "":
@@ -369,6 +373,8 @@ class Memory:
     last_retrieved_at: str | None = None
     anchors: tuple[Anchor, ...] = ()
     origin: str = ""
+    provenance: str = ""
+    author: str = ""
 
     @property
     def timestamp(self) -> str:
@@ -394,8 +400,9 @@ class Memory:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Memory:
-        """Read a memory written by `as_dict`, ignoring unknown keys."""
+        """Read a memory written by `as_dict`, ignoring unknown keys; an old one has no provenance."""
         values = {name: plain[name] for name in _MEMORY_FIELDS if name in plain}
+        values.setdefault("provenance", method_provenance(plain.get("method", "manual"), plain.get("origin", "")))
         values.update(entities=tuple(values.get("entities", ())), tags=tuple(values.get("tags", ())))
         values["anchors"] = tuple(Anchor(**anchor) for anchor in values.get("anchors", ()))
         return cls(**values)
@@ -403,8 +410,9 @@ class Memory:
 
 _MEMORY_FIELDS = tuple(f.name for f in fields(Memory))
 #: Metadata keys that are dropped because they name a field of a memory or its alias `timestamp`.
-#: project, origin, anchors, user and team are allowed: older metadata used these keys before the fields existed.
-_RESERVED = frozenset(_MEMORY_FIELDS) - {"project", "origin", "anchors", "user", "team"} | {"timestamp"}
+#: Newer fields are allowed: older metadata used these keys before the fields existed.
+_NEWER = {"project", "origin", "anchors", "user", "team", "provenance", "author"}
+_RESERVED = frozenset(_MEMORY_FIELDS) - _NEWER | {"timestamp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,6 +468,7 @@ class Edit:
     id: int
     fields: Mapping[str, Any]
     reason: str = ""
+    provenance: str = "user"  # whose words a new text holds; a less trusted memory keeps its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -593,8 +602,11 @@ def to_plain(decision: Decision) -> dict[str, Any]:
     return {"action": type(decision).__name__.lower(), **details, **({"text": fact.text} if fact else {})}
 
 
-def apply_edit(memory: Memory, changes: Mapping[str, Any]) -> Memory:
-    """Return the memory with these fields changed and validated like a Fact; the store sets `updated_at`."""
+def apply_edit(memory: Memory, changes: Mapping[str, Any], provenance: str = "user") -> Memory:
+    """Return the memory with these fields changed and validated like a Fact; the store sets `updated_at`.
+
+    `provenance` is that of a new text.
+    """
     unknown = sorted(set(changes) - set(EDITABLE))
     if unknown:
         hint = f"Editable fields: {', '.join(EDITABLE)}."
@@ -604,6 +616,8 @@ def apply_edit(memory: Memory, changes: Mapping[str, Any]) -> Memory:
     check_bool(pinned, "pinned")
     if "kind" in updates and "category" not in updates:
         updates["category"] = ""  # derived from the new kind
+    if updates.get("text", memory.text) != memory.text:
+        updates["provenance"] = least_trusted(memory.provenance, provenance)
     fact = replace(fact_of(memory), **updates)
     same = {f.name: getattr(fact, f.name) for f in fields(Fact)}
     return replace(memory, **same, pinned=pinned)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cofio.models.memory import CATEGORIES, MAX_LABELS, Anchor, Fact, Memory
+from cofio.models.provenance import least_trusted
 
 
 def join_labels(*labels: Sequence[str]) -> tuple[str, ...]:
@@ -64,6 +65,7 @@ def merge_fact(text: str, members: Sequence[Memory], category: str = "") -> Fact
         speaker=newest.speaker,
         created_at=newest.created_at,
         anchors=_collect_anchors(members),
+        provenance=least_trusted(*(memory.provenance for memory in members)),
     )
 
 

@@ -42,6 +42,7 @@ from cofio.models.memory import (
     apply_edit,
 )
 from cofio.models.merge import absorb
+from cofio.models.provenance import least_trusted
 from cofio.stores.domain_knowledge import SqlKnowledgeRows
 from cofio.stores.memory_rows import SqlRowStorage
 from cofio.stores.row_mapping import JournalEntry, RowJournalEntry, journal_state, no_memory, no_row
@@ -146,12 +147,13 @@ class UnitOfWork:
 
     def _update(self, decision: Update, vector: bytes | None) -> list[Change]:
         old = self._load_live(decision.id)
-        added = self._insert(decision.fact, vector, decision.reason, old)  # before the old one is archived
+        fact = replace(decision.fact, provenance=least_trusted(decision.fact.provenance, old.provenance))
+        added = self._insert(fact, vector, decision.reason, old)  # before the old one is archived
         return [added, self._archive(old, decision.reason, added.memory_id)]
 
     def _edit(self, decision: Edit, vector: bytes | None) -> Change:
         before = self._load_existing(decision.id)
-        after = replace(apply_edit(before, decision.fields), updated_at=self._at)
+        after = replace(apply_edit(before, decision.fields, decision.provenance), updated_at=self._at)
         has_new_words = vector is not None or (after.text, after.speaker) != (before.text, before.speaker)
         replaced = self._memories.vector(before.id) if has_new_words else None
         if has_new_words:  # the old vector does not fit new words: without a new one, it is computed later
@@ -174,7 +176,8 @@ class UnitOfWork:
             hint = "Use Update to replace a single memory."
             raise InvalidInput("A merge needs at least two different memories.", hint)
         members = [self._load_live(memory_id, decision.as_of) for memory_id in dict.fromkeys(decision.ids)]
-        added = self._insert(decision.fact, vector, decision.reason)
+        provenance = least_trusted(decision.fact.provenance, *(member.provenance for member in members))
+        added = self._insert(replace(decision.fact, provenance=provenance), vector, decision.reason)
         retrieved = [member.last_retrieved_at for member in members if member.last_retrieved_at]
         successor = replace(
             absorb(replace(added.memory, occurrences=0), members),

@@ -286,7 +286,7 @@ class WritePolicy:
         return replace(decision, memory=memory, sightings=tuple(map(self._sighting, decision.sightings)))
 
     def _check_edit(self, before: Memory, decision: Edit) -> None:
-        after = apply_edit(before, decision.fields)
+        after = apply_edit(before, decision.fields, decision.provenance)
         if _has_other_owner(before, after):
             raise Forbidden("The owner of a memory cannot be changed with this key.", "Use an admin key to change it.")
         self._check_source(after.source)

@@ -49,6 +49,8 @@ CREATE TABLE memories (
     anchors jsonb NOT NULL, -- array of kind, name, path, hash
     origin text COLLATE "C" NOT NULL, -- origin of an import; '' if learned here
     fingerprint bigint NOT NULL, -- of the text, ignoring case and white space
+    provenance text NOT NULL DEFAULT '', -- whose words: user, import, assistant, tool, pasted; '' if unknown
+    author text NOT NULL DEFAULT '', -- writer of pasted text; '' if unknown
     PRIMARY KEY (tenant, id)
 ) WITH (fillfactor = 85); -- room for a row's next version: retrieval counts change often
 

@@ -38,7 +38,9 @@ CREATE TABLE memories (
     anchors TEXT NOT NULL DEFAULT '[]', -- JSON array of kind, name, path, hash
     origin TEXT NOT NULL DEFAULT '', -- origin of an import; '' if learned here
     user TEXT NOT NULL DEFAULT '', -- the owner; '' if it belongs to an agent
-    team TEXT NOT NULL DEFAULT '' -- '' is the only team of a store without teams
+    team TEXT NOT NULL DEFAULT '', -- '' is the only team of a store without teams
+    provenance TEXT NOT NULL DEFAULT '', -- whose words: user, import, assistant, tool, pasted; '' if unknown
+    author TEXT NOT NULL DEFAULT '' -- writer of pasted text; '' if unknown
 ) STRICT;
 
 CREATE INDEX memories_by_fingerprint ON memories (fingerprint);
