@@ -10,7 +10,7 @@ from cofio.ingest.reconcile.compare import JudgedComparer
 from cofio.judgement.labels import RETRACTION
 from cofio.judgement.model_inputs import sentences_of
 from cofio.judgement.onnx_classifier import LocalJudge, read_card
-from cofio.ports import Relation, Span
+from cofio.ports import Relation, SentenceVoice, Span
 
 
 @cache
@@ -37,6 +37,10 @@ class ValueJudge:
             for start, end in sentences_of(said)
             if not said[start:end].endswith("?")
         ]
+
+    def passages(self, text: str, before: str = "") -> list[SentenceVoice]:
+        """Return no voices: structure alone decides."""
+        return []
 
     def relation(self, statement: str, memory: str) -> Relation:
         """Return a relation with high confidence."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cofio.judgement.labels import RELATIONS
 from cofio.judgement.onnx_classifier import Relation
 from cofio.judgement.spans import Span
+from cofio.ports import SentenceVoice
 
 THRESHOLDS = {
     "fact": 0.7, "assistant fact": 0.9, "doubtful fact": 0.2, "same": 0.6, "change": 0.8,
@@ -33,6 +34,9 @@ class ScriptedJudge:
     def spans(self, text: str, previous: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         matches = sorted((text.find(quote), quote) for quote in self._facts if quote in text)
         return [Span(start, start + len(quote), *self._facts[quote]) for start, quote in matches]
+
+    def passages(self, text: str, previous: str = "") -> list[SentenceVoice]:
+        return []
 
     def relation(self, statement: str, memory: str) -> Relation:
         label = self._label(statement, memory)

@@ -10,6 +10,7 @@ from cofio.core import Keeper
 from cofio.judgement.onnx_classifier import Relation
 from cofio.judgement.spans import Span
 from cofio.models.memory import Fact, Memory
+from cofio.ports import SentenceVoice
 from cofio.retrieval import recall
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
@@ -28,6 +29,9 @@ class WordJudge:
         self.requests: list[tuple[str, list[str]]] = []
 
     def spans(self, text: str, previous: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
+        return []
+
+    def passages(self, text: str, previous: str = "") -> list[SentenceVoice]:
         return []
 
     def relation(self, statement: str, memory: str) -> Relation:

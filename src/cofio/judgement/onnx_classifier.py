@@ -22,7 +22,7 @@ from cofio.judgement.model_inputs import Encoder
 from cofio.judgement.model_manifest import WEIGHTS, part_files, read_card
 from cofio.judgement.onnx_encoder import Layers, Paired
 from cofio.judgement.spans import Tagged, decode, softmax
-from cofio.ports import Relation, Span
+from cofio.ports import Relation, SentenceVoice, Span
 from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from cofio.text import lazy_re
 
@@ -60,6 +60,10 @@ class LocalJudge:
                 break
             spans += decode(text, Tagged(window.places, layers.words(window.ids, window.types)))
         return spans
+
+    def passages(self, text: str, before: str = "") -> list[SentenceVoice]:  # noqa: ARG002 - not trained yet
+        """Return no voices: the shipped model cannot tell them, so structure alone decides."""
+        return []
 
     def relation(self, statement: str, memory: str) -> Relation:
         """Return the effect of a statement on a memory."""

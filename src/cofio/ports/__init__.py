@@ -17,6 +17,7 @@ from cofio.ports.ai_models import (
     Probeable,
     Profile,
     Relation,
+    SentenceVoice,
     Span,
     Stoppable,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "RecallLog",
     "Relation",
     "Runs",
+    "SentenceVoice",
     "Settles",
     "Snapshots",
     "Span",

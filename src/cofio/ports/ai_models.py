@@ -55,6 +55,15 @@ class Relation(NamedTuple):
         return self.update + self.delete
 
 
+class SentenceVoice(NamedTuple):
+    """Probabilities that a sentence of a user's turn is another author's, and that it manipulates the agent."""
+
+    start: int
+    end: int
+    third_party: float
+    manipulative: float
+
+
 class Judge(Protocol):
     """Trained classifiers: facts worth keeping, how a statement relates to a memory, which memories help."""
 
@@ -64,6 +73,12 @@ class Judge(Protocol):
 
     def spans(self, text: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         """Return the parts of a turn that state a fact worth keeping."""
+
+    def passages(self, text: str, before: str = "") -> list[SentenceVoice]:
+        """Return the voice of each sentence of a user's turn (`model_inputs.sentences_of`), in order.
+
+        `before` is the other side's turn before it. The list is empty if the model cannot tell.
+        """
 
     def relation(self, statement: str, memory: str) -> Relation:
         """Return the probabilities that a statement adds to, repeats, updates or deletes a memory."""
