@@ -17,6 +17,7 @@ from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.models.diagnostics import Doctor
 from cofio.ports import LLM, Clock, Completion
+from cofio.server.http.connections import ConnectionLimits
 from cofio.server.http.server import HttpServer
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
@@ -42,12 +43,13 @@ def serving(
     clock: Clock = bootstrap.now,
     ticks: Callable[[], float] = time.monotonic,
     doctor: Doctor | None = None,
+    limits: ConnectionLimits | None = None,
     **settings: Any,
 ) -> Iterator[str]:
     """Run the service in a thread and yield its URL."""
     with TemporaryDirectory() as folder:
         server_settings = Settings(**{"port": 0, "home": Path(folder), **settings})
-        yield from _running(HttpServer(keeper, server_settings, clock, ticks, doctor))
+        yield from _running(HttpServer(keeper, server_settings, clock, ticks, doctor, limits))
 
 
 def _running(server: HttpServer) -> Iterator[str]:

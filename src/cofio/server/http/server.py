@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import uvicorn
 
@@ -19,12 +20,11 @@ from cofio.models.diagnostics import Doctor
 from cofio.ports import Clock
 from cofio.server.http.app import make
 from cofio.server.http.auth import EVERYWHERE, is_loopback
+from cofio.server.http.connections import ConnectionLimits, ConnectionPool, LimitedProtocol
 from cofio.server.http.key_cache import Ticks
 from cofio.settings import Settings
 
 _FINISH = 5  # seconds for requests to finish after a stop was requested
-_IDLE = 30  # seconds that a connection may wait for its next request
-_BACKLOG = 512
 
 
 def run(
@@ -51,14 +51,16 @@ class HttpServer:
         clock: Clock = bootstrap.now,
         ticks: Ticks = time.monotonic,
         doctor: Doctor | None = None,
+        limits: ConnectionLimits | None = None,
     ) -> None:
         # Validate before the socket is opened: on error it would stay open.
         app = make(keeper, settings, clock, ticks, doctor)
         self._socket = _bind(settings, keyed=bool(settings.api_key) or keeper.services.keys.is_required())
         self.url = _url(self._socket)
+        limits = limits or ConnectionLimits()
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=partial(LimitedProtocol, ConnectionPool(limits)),  # type: ignore[arg-type]
             ws="none",
             lifespan="on",
             log_config=None,
@@ -66,9 +68,8 @@ class HttpServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=_IDLE,
             timeout_graceful_shutdown=_FINISH,
-            backlog=_BACKLOG,
+            backlog=limits.backlog,
         )
         self._server = _Uvicorn(config)
         self._server.ending = app.state.ending
