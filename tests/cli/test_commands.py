@@ -535,3 +535,23 @@ def test_missing_store_is_an_error(cofio: InProcessCli, tmp_path: Path) -> None:
 def test_history_describes_changes(filled: InProcessCli) -> None:
     filled("forget", "1")
     assert "1: We deploy with Fly.io" in filled.lines("history")[0]
+
+
+# ── secrets ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TOKEN = "gh" + "p_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cE1gI3kM5"
+
+
+def test_typed_secret_is_redacted_and_reported(cofio: InProcessCli) -> None:
+    result = cofio("add", f"The gateway wants {TOKEN}")
+    assert TOKEN not in result.output
+    assert "Secrets were removed from memory 1: github-token" in result.output
+    assert "Secrets were removed" in cofio("edit", "1", "--text", f"The gateway takes {TOKEN}").output
+    assert "Secrets were removed" in cofio("supersede", "1", f"The gateway needs {TOKEN}").output
+    assert cofio.json("list")["memories"][0]["text"] == "The gateway needs [redacted:github-token]"
+
+
+def test_person_may_insist_on_a_secret(cofio: InProcessCli) -> None:
+    cofio("add", f"The gateway wants {TOKEN}", "--keep-secret")
+    cofio("edit", "1", "--tag", "infra")
+    assert cofio.json("show", "1")["text"] == f"The gateway wants {TOKEN}"

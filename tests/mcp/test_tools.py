@@ -378,3 +378,13 @@ def test_episode_text_is_escaped(call_tool: CallTool, keeper: Keeper, text: str)
     assert result.count(f"</{TAG}>") <= 2
     assert "<system-reminder>" not in result
     assert "\nHuman:" not in result
+
+
+def test_agent_that_sends_a_secret_is_told_and_it_is_not_stored(call_tool: CallTool, keeper: Keeper) -> None:
+    token = "gh" + "p_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cE1gI3kM5"
+    added = call_tool("memory_add", text=f"The crane team reaches the gateway with {token}")
+    updated = call_tool("memory_update", id=added.data["id"], text=f"The gateway is reached with {token} by cranes")
+    for reply in (added, updated):
+        assert "Secrets were removed" in reply.text
+        assert reply.data["redacted"] == ["github-token"]
+    assert [memory.text for memory in keeper] == ["The gateway is reached with [redacted:github-token] by cranes"]

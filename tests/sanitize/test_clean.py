@@ -15,7 +15,7 @@ from cofio.ingest.sanitize import LONGEST_INJECTED, MOST_INJECTED, clean
 from cofio.models.exchange import MAX_SAID, Message
 from cofio.models.memory import MAX_LABEL
 from cofio.text.tokens import LEFT_OUT
-from tests.sanitize.corpus import SECRETS, join_parts
+from tests.redaction.corpus import SECRETS, join_parts
 
 
 def user(content: Any) -> dict[str, Any]:

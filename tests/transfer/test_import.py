@@ -499,12 +499,14 @@ def test_imported_and_deleted_fact_stays_deleted(make: Make) -> None:
 
 def test_texts_are_redacted(make: Make) -> None:
     store = make()
-    about = {"raw": ["hunter2", {"deep": "hunter2"}], "n": 1}
-    facts = [Fact(text="the key is hunter2", context="say hunter2", metadata=about, origin="mem0/1")]
-    import_facts(store, embed, facts, name="mem0", redact=lambda text: text.replace("hunter2", "[redacted]"))
+    secret = "password=" + "hunter2x"
+    about = {"raw": [secret, {"deep": secret}], "n": 1}
+    facts = [Fact(text=f"Use {secret}", context=f"say {secret}", metadata=about, origin="mem0/1")]
+    import_facts(store, embed, facts, name="mem0")
     (kept,) = everything(store)
-    assert (kept.text, kept.context) == ("the key is [redacted]", "say [redacted]")
-    assert kept.metadata == {"raw": ["[redacted]", {"deep": "[redacted]"}], "n": 1}
+    clean = "password=[redacted:password]"
+    assert (kept.text, kept.context) == (f"Use {clean}", f"say {clean}")
+    assert kept.metadata == {"raw": [clean, {"deep": clean}], "n": 1}
 
 
 # ── undo of a series ──────────────────────────────────────────────────────────────────────────────────────────────────

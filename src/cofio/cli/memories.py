@@ -29,6 +29,9 @@ from cofio.cli.shared_options import (
 from cofio.errors import CofioError, InvalidInput
 from cofio.models.memory import Change, Fact, FreshnessResult, Hit, Memory, is_poor_match
 
+_keep_secret_option = click.option(
+    "--keep-secret", is_flag=True, help="Store secrets as they are. Agents are never shown them."
+)
 _BATCH = 256  # facts in one changeset
 _BATCH_CHARACTERS = 500_000  # well below the service's max_body
 _LINES_SHOWN = 20
@@ -50,9 +53,16 @@ _LINES_SHOWN = 20
 )
 @fact_fields()
 @click.option("--no-dedup", is_flag=True, help="Add facts even if they duplicate a memory.")
+@_keep_secret_option
 @why_option
 def add(
-    session: CliContext, texts: tuple[str, ...], jsonl: str | None, about: dict[str, Any], no_dedup: bool, why: str
+    session: CliContext,
+    texts: tuple[str, ...],
+    jsonl: str | None,
+    about: dict[str, Any],
+    no_dedup: bool,
+    keep_secret: bool,
+    why: str,
 ) -> None:
     """Add facts.
 
@@ -66,7 +76,7 @@ def add(
     with session.memories(new=True) as memories, output.progress("Adding", total, hidden=session.as_json) as bar:
         try:
             for batch in _split_batches(read_facts()):
-                changes += memories.add_all(batch, dedup=not no_dedup, by=BY, why=why)
+                changes += memories.add_all(batch, dedup=not no_dedup, keep_secret=keep_secret, by=BY, why=why)
                 bar.advance(len(batch))
         except CofioError:
             if changes:
@@ -162,6 +172,7 @@ def _print_added(session: CliContext, changes: Sequence[Change]) -> None:
                 "text": change.memory.text,
                 "replaced": change.memory.supersedes if change.action == "update" else None,
                 "near": [{"id": memory.id, "text": memory.text} for memory in change.near],
+                **({"redacted": list(change.redacted)} if change.redacted else {}),
             }
             for change in changes
         ]
@@ -175,6 +186,7 @@ def _print_added(session: CliContext, changes: Sequence[Change]) -> None:
     replacing = f", {counts['update']} replacing an older one" if counts["update"] else ""
     known = f", {output.count(counts['noop'], 'was', 'were')} known already" if counts["noop"] else ""
     output.say(f"{number} added{replacing}{known}.")
+    _say_redacted(changes)
     for change in changes[:_LINES_SHOWN]:
         if change.action == "update":
             previous = f"{change.memory.supersedes} ({change.memory.previous_text})"
@@ -182,6 +194,16 @@ def _print_added(session: CliContext, changes: Sequence[Change]) -> None:
         for memory in change.near:
             replaced = f"{memory.id} ({memory.text})"
             output.say(f"Memory {change.memory_id} may replace {replaced}. If so: cofio forget {memory.id}")
+
+
+def _say_redacted(changes: Iterable[Change]) -> None:
+    """Report the secrets that were removed from what was typed in."""
+    for change in changes:
+        if change.redacted:
+            kinds = ", ".join(change.redacted)
+            output.say(
+                f"Secrets were removed from memory {change.memory_id}: {kinds}. `add --keep-secret` stores them."
+            )
 
 
 _DONE = {
@@ -351,9 +373,16 @@ def list_(session: CliContext, limit: int, after: int | None, within: dict[str, 
     "--pin/--unpin", "pinned", default=None, help="Pin the memory, so that pruning never archives it, or unpin it."
 )
 @fact_fields()
+@_keep_secret_option
 @why_option
 def edit(
-    session: CliContext, memory_id: int, text: str | None, pinned: bool | None, about: dict[str, Any], why: str
+    session: CliContext,
+    memory_id: int,
+    text: str | None,
+    pinned: bool | None,
+    about: dict[str, Any],
+    keep_secret: bool,
+    why: str,
 ) -> None:
     """Change a memory in place. Without options, its text opens in your editor."""
     fields = {"text": text, "pinned": pinned}
@@ -366,7 +395,8 @@ def edit(
             new_text = click.edit(old_text, extension=".txt") or ""
             if new_text.strip() not in ("", old_text.strip()):
                 changes = {"text": new_text}
-        change = memories.update(memory_id, by=BY, why=why, **changes) if changes else None
+        options = {"keep_secret": keep_secret, "by": BY, "why": why}
+        change = memories.update(memory_id, **options, **changes) if changes else None
         memory = change.memory if change else memories.get(memory_id)
     if session.as_json:
         action, changeset = ("edit", change.changeset) if change else ("noop", None)
@@ -374,6 +404,7 @@ def edit(
     elif change:
         output.table((ID, TEXT), [(memory.id, memory.text)])
         output.say(f"Memory {memory_id} is changed: {', '.join(changes)} (changeset {change.changeset}).")
+        _say_redacted([change])
     else:
         output.say("Nothing was changed.")
 
@@ -424,10 +455,12 @@ def supersede(session: CliContext, memory_id: int, text: str, why: str) -> None:
         addition, archival = memories.supersede(memory_id, text, by=BY, why=why)
     memory, changeset = addition.memory, addition.changeset
     ids = {"old_id": archival.memory_id, "new_id": memory.id, "changeset": changeset}
-    if session.print_json({**ids, "previous_text": memory.previous_text, "memory": memory}):
+    redacted = {"redacted": list(addition.redacted)} if addition.redacted else {}
+    if session.print_json({**ids, "previous_text": memory.previous_text, "memory": memory, **redacted}):
         return
     output.table((ID, TEXT), [(memory.id, memory.text)])
     output.say(f"Memory {memory.id} replaces {memory_id} (changeset {changeset}).")
+    _say_redacted([addition])
 
 
 @command(

@@ -82,26 +82,39 @@ class Client:
         return self._fetch_changes(self._wire.ask(method, path, body, by=by, **params))[0]
 
     def _fetch_changes(self, reply: Mapping[str, Any]) -> tuple[Change, ...]:
-        return self.changeset(reply["changeset"]).changes
+        return self.changeset(reply["changeset"]).with_redacted(tuple(reply.get("redacted", ()))).changes
 
     # ── write ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(
-        self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **fields: Unpack[FactKwargs]
+        self,
+        fact: str | Fact,
+        *,
+        dedup: bool = True,
+        keep_secret: bool = False,
+        by: str = "library",
+        why: str = "",
+        **fields: Unpack[FactKwargs],
     ) -> Change:
         """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it)."""
-        body = {**_fact_body(as_fact(fact, fields)), "deduplicate": dedup, "why": why}
+        body = {**_fact_body(as_fact(fact, fields)), "deduplicate": dedup, **_keep(keep_secret), "why": why}
         reply = self._wire.ask("POST", "/memory/add", body, by=by)
         return self._load_changes(reply, [reply])[0]
 
     def add_all(
-        self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
+        self,
+        facts: Sequence[str | Fact],
+        *,
+        dedup: bool = True,
+        keep_secret: bool = False,
+        by: str = "library",
+        why: str = "",
     ) -> builtins.list[Change]:
         """Store many facts in one changeset; one change per fact, in order. The service accepts 1,000 per call."""
         bodies = [_fact_body(as_fact(fact, {})) for fact in facts]
         if not bodies:
             return []
-        body = {"memories": bodies, "deduplicate": dedup, "why": why}
+        body = {"memories": bodies, "deduplicate": dedup, **_keep(keep_secret), "why": why}
         reply = self._wire.ask("POST", "/memory/add-batch", body, by=by)
         return self._load_changes(reply, reply["results"])
 
@@ -114,12 +127,21 @@ class Client:
         for result in results:
             change = waiting[result["id"]].popleft()
             near = tuple(self.get(row["id"]) for row in result.get("near", ()))
-            updated.append(replace(change, near=near) if near else change)
+            updated.append(replace(change, near=near, redacted=tuple(result.get("redacted", ()))))
         return updated
 
-    def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Unpack[EditKwargs]) -> Change:
+    def update(
+        self,
+        memory_id: int,
+        *,
+        keep_secret: bool = False,
+        by: str = "library",
+        why: str = "",
+        **changes: Unpack[EditKwargs],
+    ) -> Change:
         """Change fields of a memory in place."""
-        return self._change("PATCH", _path("memory", memory_id), {**changes, "why": why}, by)
+        body = {**changes, **_keep(keep_secret), "why": why}
+        return self._change("PATCH", _path("memory", memory_id), body, by)
 
     def supersede(
         self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **fields: Unpack[FactKwargs]
@@ -593,6 +615,10 @@ class ClientNotes:
 
 def _drop_none(body: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
+
+
+def _keep(keep_secret: bool) -> dict[str, bool]:
+    return {"keep_secret": True} if keep_secret else {}
 
 
 def _fact_body(fact: Fact, *, whole: bool = False) -> dict[str, Any]:

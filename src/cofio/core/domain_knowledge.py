@@ -93,6 +93,8 @@ class KnowledgeBase(TypedKnowledge):
             }
             return self.feedback(**values, by=by, why=why).knowledge[0]
         _refuse_derived(fields)
+        redactor = self._writer.redactor()
+        fields = redactor.value(fields)
 
         def decide() -> builtins.list[RowDecision]:
             old = self._get_row(checked_table, fields.get("id"))
@@ -105,7 +107,7 @@ class KnowledgeBase(TypedKnowledge):
                 seasonal_times.check(new)
             return [_put(new, old)]
 
-        return self._commit(decide, by, why or "put").knowledge[0]
+        return self._commit(decide, by, why or "put").with_redacted(redactor.kinds).knowledge[0]
 
     def get(self, table: str, key: str) -> Knowledge:
         """Return a row. Raise NotFound if it does not exist."""
@@ -222,7 +224,8 @@ class KnowledgeBase(TypedKnowledge):
         """
         check_bool(process, "process")
         _refuse_derived(owner)
-        values = {"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, **owner}
+        redactor = self._writer.redactor()
+        values = redactor.value({"anomaly": anomaly, "verdict": verdict, "note": note, "about": about, **owner})
 
         def decide() -> builtins.list[RowDecision]:
             new = cast(Feedback, self._writer.access.own_row(make_row("feedback", values)))
@@ -241,7 +244,7 @@ class KnowledgeBase(TypedKnowledge):
                     claims.move(claim, new.verdict)
             return [_put(new, old), *claims.decisions()]
 
-        return self._commit(decide, by, why or "feedback")
+        return self._commit(decide, by, why or "feedback").with_redacted(redactor.kinds)
 
     def process_feedback(self, *, by: str = "library", why: str = "") -> Changeset | None:
         """Apply every pending verdict to its claims, once; return None if there are none.

@@ -69,27 +69,54 @@ class MemoryService:
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(
-        self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **fields: Unpack[FactKwargs]
+        self,
+        fact: str | Fact,
+        *,
+        dedup: bool = True,
+        keep_secret: bool = False,
+        by: str = "library",
+        why: str = "",
+        **fields: Unpack[FactKwargs],
     ) -> Change:
-        """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it)."""
-        return self.add_all([as_fact(fact, fields)], dedup=dedup, by=by, why=why)[0]
+        """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it).
+
+        Secrets in it are redacted, as its `redacted` says; the owner may keep them.
+        """
+        return self.add_all([as_fact(fact, fields)], dedup=dedup, keep_secret=keep_secret, by=by, why=why)[0]
 
     def add_all(
-        self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
+        self,
+        facts: Sequence[str | Fact],
+        *,
+        dedup: bool = True,
+        keep_secret: bool = False,
+        by: str = "library",
+        why: str = "",
     ) -> builtins.list[Change]:
-        """Store many facts in one changeset; one change per fact, in order."""
+        """Store many facts in one changeset; one change per fact, in order. Secrets are redacted as in `add`."""
         if isinstance(facts, str):
             raise InvalidInput("facts is one text.", "Give a list of facts; use `add` for a single fact.")
         writer = self.writer
-        checked = [writer.add_anchors(writer.access.own_fact(as_fact(fact, {}))) for fact in facts]
+        redactors = [writer.redactor(keep_secret=keep_secret) for _ in facts]
+        clean = [redactor.record(as_fact(fact, {})) for redactor, fact in zip(redactors, facts, strict=True)]
+        checked = [writer.add_anchors(writer.access.own_fact(fact)) for fact in clean]
         if not checked:
             return []
         check_author(by, why)
+        changes = self._commit_facts(checked, dedup, by, why or "add")
+        return [
+            replace(change, redacted=redactor.kinds) if redactor.kinds else change
+            for redactor, change in zip(redactors, changes, strict=True)
+        ]
+
+    def _commit_facts(self, checked: Sequence[Fact], dedup: bool, by: str, why: str) -> builtins.list[Change]:
+        """Store facts whose words are redacted; return one change per fact."""
+        writer = self.writer
         vectors = writer.encoder.embed([embedding_text(fact.text, fact.speaker) for fact in checked])
         with writer.lock:
             if not dedup:
                 decisions = [Add(fact) for fact in checked]
-                return list(writer.commit(decisions, dict(enumerate(vectors)), by=by, why=why or "add").changes)
+                return list(writer.commit(decisions, dict(enumerate(vectors)), by=by, why=why).changes)
             # Repeats are logged as sightings, clearly replaced memories are archived.
             with_kinds = [self._detect_kind(fact) for fact in checked]
             typed = decide.decide_typed(with_kinds, vectors, self._store, self.comparer)
@@ -99,7 +126,7 @@ class MemoryService:
                 if isinstance(decision, Add | Update)
             }
             rows = writer.removed_rows(typed.decisions)
-            changeset = writer.commit([*typed.decisions, *rows], needed, by=by, why=why or "add")
+            changeset = writer.commit([*typed.decisions, *rows], needed, by=by, why=why)
             return typed.changes(changeset.changes)
 
     def _detect_kind(self, fact: Fact) -> Fact:
@@ -109,9 +136,22 @@ class MemoryService:
         kind, _ = by_judgement.kind_of(fact.text, self.judge)
         return fact if kind == "other" else replace(fact, kind=kind, category="")
 
-    def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Unpack[EditKwargs]) -> Change:
-        """Change fields of a memory in place. A new text drops the domain knowledge read from the old text."""
-        return self.writer.apply_corrections([Edit(memory_id, changes, why)], by=by, why=why or "edit").changes[0]
+    def update(
+        self,
+        memory_id: int,
+        *,
+        keep_secret: bool = False,
+        by: str = "library",
+        why: str = "",
+        **changes: Unpack[EditKwargs],
+    ) -> Change:
+        """Change fields of a memory in place. A new text drops the domain knowledge read from the old text.
+
+        Secrets in the new values are redacted as in `add`; values that do not change are left alone.
+        """
+        edits = [Edit(memory_id, changes, why)]
+        changeset = self.writer.apply_corrections(edits, by=by, why=why or "edit", keep_secret=keep_secret)
+        return changeset.changes[0]
 
     def supersede(
         self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **fields: Unpack[FactKwargs]

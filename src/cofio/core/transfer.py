@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
-from cofio.ingest import sanitize
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.ingest.writer import Writer, check_author
@@ -75,7 +74,6 @@ class TransferService:
             by=by,
             embed=encoder.embed if embed else None,
             signature=encoder.signature,
-            redact=sanitize.redact,
             own=self.writer.access.own_fact,
             repeats=self._is_repeated if self.has_judge else None,
             **options,

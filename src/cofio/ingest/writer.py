@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from cofio.domain_knowledge import cascade
 from cofio.errors import InvalidInput, Unavailable
+from cofio.ingest.redaction import Redactor
 from cofio.models.memory import (
     MAX_LABEL,
     MAX_TEXT,
@@ -67,18 +68,36 @@ class Writer:
         why: str,
         undoes: int | None = None,
         part_of: int | None = None,
+        keep_secret: bool = False,
     ) -> Changeset:
-        """Apply decisions in one transaction; those about domain knowledge are applied last."""
+        """Apply decisions in one transaction; those about domain knowledge are applied last.
+
+        Secrets are redacted; only the owner may keep one.
+        """
         check_decisions(decisions)
         check_author(by, why)
+        redactor = self.redactor(keep_secret=keep_secret)
+        decisions = [redactor.decision(decision, self._find) for decision in decisions]
         decisions = [self._anchor_decision(decision) for decision in decisions]
         vectors = self._embed_decisions(decisions)
-        return self.commit(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of)
+        changeset = self.commit(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of)
+        return changeset.with_redacted(redactor.kinds)
 
-    def apply_corrections(self, decisions: Sequence[Decision], *, by: str, why: str) -> Changeset:
+    def apply_corrections(
+        self, decisions: Sequence[Decision], *, by: str, why: str, keep_secret: bool = False
+    ) -> Changeset:
         """Apply a person's decisions about memories and drop the rows read from their texts, in one changeset."""
         with self.lock:
-            return self.apply([*decisions, *self.removed_rows(decisions)], by=by, why=why)
+            return self.apply([*decisions, *self.removed_rows(decisions)], by=by, why=why, keep_secret=keep_secret)
+
+    def redactor(self, *, keep_secret: bool = False) -> Redactor:
+        """Return what redacts the caller's words; one that keeps secrets is for the owner only."""
+        if keep_secret:
+            self.access.require_owner("Keeping a secret")
+        return Redactor(redacts=not keep_secret)
+
+    def _find(self, memory_id: int) -> Sequence[Memory]:
+        return self.access.store.get([memory_id])
 
     def apply_without_embedder(
         self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None
@@ -86,7 +105,8 @@ class Writer:
         """Apply decisions even if the embedder fails; also return the number of memories that wait for a vector."""
         check_decisions(decisions)
         check_author(by, why)
-        decisions = [self._anchor_decision(decision) for decision in decisions]
+        redactor = self.redactor()
+        decisions = [self._anchor_decision(redactor.decision(decision, self._find)) for decision in decisions]
         waiting = 0
         try:
             vectors = self._embed_decisions(decisions)
@@ -98,7 +118,8 @@ class Writer:
             vectors, waiting = {}, sum(_has_text(decision) for decision in decisions)
         with self.lock:
             decisions += self.removed_rows(decisions)
-            return self.commit(decisions, vectors, by=by, why=why, part_of=part_of), waiting
+            changeset = self.commit(decisions, vectors, by=by, why=why, part_of=part_of)
+        return changeset.with_redacted(redactor.kinds), waiting
 
     def revert(self, changeset: Changeset, *, by: str, why: str, part_of: int | None = None) -> Changeset:
         """Undo a changeset, newest change first, by a new one."""
@@ -117,8 +138,9 @@ class Writer:
         undoes: int | None = None,
         part_of: int | None = None,
     ) -> Changeset:
-        """Write decisions whose vectors are known."""
+        """Write decisions whose vectors are known and whose words are redacted."""
         with self.lock:
+            why = Redactor().value(why)
             changeset = self.access.store.apply(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of)
         if changeset.takes_back:
             self._on_invalidate()

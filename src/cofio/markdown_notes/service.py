@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError
-from cofio.ingest import sanitize
+from cofio.ingest.redaction import Redactor
 from cofio.ingest.writer import Writer
 from cofio.markdown_notes import files, obsidian, paths, sections, sync
 from cofio.markdown_notes.obsidian import Note
@@ -91,7 +91,10 @@ class NotesService:
         place = self._label_folder(files.make(self._folder()), "")
         while (place.path / (name := f"{hour}-{secrets.token_hex(4)}.md")).exists():
             pass
-        fact = self._writer.access.own_fact(_make_fact(summary, tags, fields, place.source(name), name))
+        redactor = self._writer.redactor()
+        fact = redactor.record(
+            self._writer.access.own_fact(_make_fact(summary, tags, fields, place.source(name), name))
+        )
         page = sections.flushed_page(fact.text, fact.tags, hour)
         with files.draft(place.path, page) as written:
             done, _ = self._writer.apply_without_embedder([Add(fact)], by=by, why="flush", part_of=None)
@@ -107,7 +110,7 @@ class NotesService:
             content = page.encode()
             parts = sections.split_sections(files.text_of(content), name)
             self._store.notes.put(place.key, [_written_state(place, name, content, parts, done.changes[0].memory_id)])
-        return done.changes[0]
+        return replace(done.changes[0], redacted=redactor.kinds)
 
     # ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -425,17 +428,18 @@ class _FolderSync:
         return None
 
     def _to_fact(self, part: Section, path: str) -> Fact:
-        return Fact(
-            text=sanitize.redact(part.text),
+        fact = Fact(
+            text=part.text,
             source=self.place.source(path),
             kind=part.kind,
             category=part.category,
-            entities=tuple(map(sanitize.redact, part.entities)),
-            tags=tuple(map(sanitize.redact, part.tags)),
-            context=sanitize.redact(part.context),
-            metadata=_redact(part.to_metadata(path)),
+            entities=part.entities,
+            tags=part.tags,
+            context=part.context,
+            metadata=part.to_metadata(path),
             created_at=part.created_at,
         )
+        return Redactor().record(fact)
 
     # ── applying ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -503,15 +507,6 @@ def _is_settled(old: FileState, stamp: Stamp, at: str) -> bool:
     if (old.size, old.modified) != stamp:
         return False
     return stamp.modified + _SETTLED < datetime.fromisoformat(at).timestamp() * 1_000_000_000
-
-
-def _redact(value: Any) -> Any:
-    """Return the value with all texts redacted, including keys."""
-    if isinstance(value, str):
-        return sanitize.redact(value)
-    if isinstance(value, Mapping):
-        return {sanitize.redact(name): _redact(inner) for name, inner in value.items()}
-    return [_redact(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _batches_of(ids: Sequence[int]) -> Iterator[Sequence[int]]:

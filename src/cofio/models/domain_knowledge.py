@@ -438,10 +438,16 @@ class KnowledgeChange(JsonFields):
     before: Knowledge | None
     after: Knowledge | None
     reason: str = ""
+    redacted: tuple[str, ...] = ()  # kinds of the secrets removed from what was sent; not journalled
 
     @property
     def ref(self) -> str:
         return f"{self.table}/{self.key}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain JSON values; `redacted` only if a secret was removed."""
+        plain = super(KnowledgeChange, self).as_dict()  # a dataclass with slots is made twice
+        return plain if self.redacted else {name: value for name, value in plain.items() if name != "redacted"}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> KnowledgeChange:
@@ -449,7 +455,8 @@ class KnowledgeChange(JsonFields):
         rows = {
             name: row_from_dict(plain["table"], plain[name]) if plain[name] else None for name in ("before", "after")
         }
-        return cls(**{**{f.name: plain[f.name] for f in fields(cls)}, **rows})
+        values = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
+        return cls(**{**values, **rows, "redacted": tuple(plain.get("redacted", ()))})
 
 
 def is_same_row(one: Knowledge, other: Knowledge) -> bool:

@@ -690,6 +690,7 @@ class Change:
     after: Memory | None
     reason: str = ""
     near: tuple[Memory, ...] = ()  # of an add: memories that it may replace; not journalled
+    redacted: tuple[str, ...] = ()  # kinds of the secrets removed from what was sent; not journalled
 
     @property
     def memory(self) -> Memory:
@@ -708,7 +709,7 @@ class Change:
         }
         plain["before"] = self.before.as_dict() if self.before else None
         plain["after"] = self.after.as_dict() if self.after else None
-        return plain
+        return {**plain, "redacted": list(self.redacted)} if self.redacted else plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -724,6 +725,15 @@ class Changeset(JsonFields):
     part_of: int | None = None  # first changeset of its series
     changes: tuple[Change, ...] = ()
     knowledge: tuple[KnowledgeChange, ...] = ()  # changes to the domain knowledge tables
+
+    def with_redacted(self, kinds: tuple[str, ...]) -> Changeset:
+        """Return the changeset with the kinds of secrets that were removed noted on its changes."""
+        if not kinds:
+            return self
+        changes = tuple(replace(change, redacted=kinds) for change in self.changes)
+        return replace(
+            self, changes=changes, knowledge=tuple(replace(change, redacted=kinds) for change in self.knowledge)
+        )
 
     @property
     def actions(self) -> set[str]:

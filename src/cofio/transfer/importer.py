@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from cofio.errors import CofioError, Conflict, InvalidInput
+from cofio.ingest.redaction import Redactor
 from cofio.models.domain_knowledge import Knowledge
 from cofio.models.json_values import JsonFields
 from cofio.models.maintenance import ExportedMemory
@@ -73,7 +74,6 @@ class ImportRun:
     by: str = "library"
     embed: Embed | None = None  # None: vectors are computed later
     signature: str = ""  # of the embedder: vectors of the same one are kept
-    redact: Callable[[str], str] = str  # applied to the words of facts
     own: Callable[[Fact], Fact] = lambda fact: fact  # returns the fact as the importing caller may store it
     repeats: Callable[[Fact, Vector], bool] | None = None  # returns whether a memory says the same in other words
     about: Mapping[str, Any] = field(default_factory=dict)  # fields set on every fact, overriding its own
@@ -189,7 +189,7 @@ class ImportRun:
                 vectors[place] = as_vector(exported.vector)
             else:
                 texts[place] = embedding_text(exported.memory.text, exported.memory.speaker)
-        decisions = [Adopt(places.placed(exported.memory), exported.sightings) for exported in new]
+        decisions = [Adopt(places.placed(Redactor().record(exported.memory)), exported.sightings) for exported in new]
         self._apply(decisions, {**vectors, **self._embed_texts(texts)})
 
     def _put_rows(self, rows: Sequence[Knowledge]) -> None:
@@ -216,11 +216,10 @@ class ImportRun:
             self._count(read=len(batch), added=added, known=len(batch) - added)
 
     def _clean(self, fact: Fact) -> Fact:
-        changes = {**self.about, "text": self.redact(fact.text), "context": self.redact(fact.context)}
         metadata = {name: value for name, value in fact.metadata.items() if name != MAY_REPLACE}  # ids of another store
-        changes["metadata"] = _redact_all(self.redact, metadata)
+        changes = {**self.about, "metadata": metadata}
         changed = any(getattr(fact, name) != now for name, now in changes.items())
-        return self.own(replace(fact, **changes) if changed else fact)
+        return self.own(Redactor().record(replace(fact, **changes) if changed else fact))
 
     def _filter_new(self, facts: Sequence[Fact]) -> list[Fact]:
         """Return the facts with a new origin, and with words that are new at their place, each once."""
@@ -294,15 +293,6 @@ def import_facts(
 ) -> ImportResult:
     """Import facts, each with its origin; `how` takes the fields of ImportRun."""
     return ImportRun(store=store, embed=embed, name=name, **how).facts(facts)
-
-
-def _redact_all(redact: Callable[[str], str], value: Any) -> Any:
-    """Return the value with every text in it redacted, keys excepted."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {key: _redact_all(redact, inner) for key, inner in value.items()}
-    return [_redact_all(redact, inner) for inner in value] if isinstance(value, list) else value
 
 
 def _batches(entries: Iterable[_Each]) -> Iterator[list[_Each]]:

@@ -20,9 +20,9 @@ from cofio.errors import InvalidInput
 from cofio.ingest.sanitize.injected_blocks import boot_lines, strip_blocks, text_lines, unclosed
 from cofio.ingest.sanitize.messages import make_storable, read_messages
 from cofio.ingest.sanitize.pasted_content import strip_code, strip_synthetic
-from cofio.ingest.sanitize.secrets import redact
 from cofio.models.exchange import ANALYSIS, MAX_SAID, ROLES, Exchange, Message
 from cofio.models.memory import MAX_LABEL
+from cofio.text.secrets import redact
 from cofio.text.tokens import tail_of, truncate_middle
 
 __all__ = ["clean", "redact"]
@@ -109,6 +109,6 @@ def _take_newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
 
 
 _FIELDS = tuple(field.name for field in fields(Exchange) if field.name not in ("messages", "reach"))
-_LABELS = frozenset({"source", "context", "client", "session", "turn", "agent"})
+_LABELS = frozenset({"source", "project", "context", "client", "session", "turn", "agent"})
 _INSTRUCTING = ("system", "developer")  # roles of texts that instruct the agent
 _GAP = re.compile(r"\n(?:[ \t]*\n)+")

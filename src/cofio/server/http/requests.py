@@ -66,6 +66,7 @@ After = Annotated[Id, doc("The value `next` of the previous page.")]
 Visibility = Annotated[str, doc("Who else may see it besides its owner.", VISIBILITIES)]
 Why = Annotated[str, doc("Reason for the change, shown in the history.")]
 Deduplicated = Annotated[bool, doc("Log a known fact as seen again instead of storing it twice.")]
+KeepsSecret = Annotated[bool, doc("With an admin key: store secrets as they are instead of redacting them.")]
 DryRun = Annotated[bool, doc("Only preview what would be done.")]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
 #: Types of parameters of the keeper's methods, unless an operation declares another one.
@@ -252,21 +253,25 @@ class AddItemRequest(FactFields, kw_only=True):
 
 class AddRequest(AddItemRequest):
     deduplicate: Deduplicated = True
+    keep_secret: KeepsSecret = False
     why: Why = ""
 
     def arguments(self) -> dict[str, Any]:
-        return {"fact": self.as_fact(), "dedup": self.deduplicate, "why": self.reason()}
+        options = {"dedup": self.deduplicate, "keep_secret": self.keep_secret, "why": self.reason()}
+        return {"fact": self.as_fact(), **options}
 
 
 class AddAllRequest(RequestModel, kw_only=True):
     entry_type: ClassVar[type[RequestModel]] = AddItemRequest
     memories: Annotated[list[AddItemRequest], Meta(min_length=1, max_length=MAX_MEMORIES)]
     deduplicate: Deduplicated = True
+    keep_secret: KeepsSecret = False
     why: Why = ""
 
     def arguments(self) -> dict[str, Any]:
         facts = _convert("memories", self.memories, AddItemRequest.as_fact)
-        return {"facts": facts, "dedup": self.deduplicate, "why": self.reason()}
+        options = {"dedup": self.deduplicate, "keep_secret": self.keep_secret, "why": self.reason()}
+        return {"facts": facts, **options}
 
 
 @with_fields_of(EditKwargs, omit=("anchors",))
@@ -281,10 +286,11 @@ class EditFields(RequestModel):
 
 
 class EditRequest(EditFields):
+    keep_secret: KeepsSecret = False
     why: Why = ""
 
     def arguments(self) -> dict[str, Any]:
-        return {"why": self.reason(), **self.changes()}
+        return {"why": self.reason(), "keep_secret": self.keep_secret, **self.changes()}
 
 
 class BulkRequest(RequestModel, kw_only=True):

@@ -127,6 +127,7 @@ class FactOutcomeResponse(TypedDict):
     reason: str
     replaced: int | None
     near: list[NearMemoryResponse]
+    redacted: NotRequired[list[str]]  # kinds of the secrets removed from what was sent
 
 
 class AddResponse(FactOutcomeResponse):
@@ -139,6 +140,7 @@ class ChangedResponse(TypedDict):
     action: Literal["edit", "restore"]
     changeset: int
     memory: Memory
+    redacted: NotRequired[list[str]]  # kinds of the secrets removed from what was sent
 
 
 class SearchResponse(TypedDict):
@@ -280,6 +282,7 @@ _OPEN_SHAPES = (StatsResponse, CaptureResponse, ExtractionResponse, ActionRespon
 
 _KNOWLEDGE_CHOICES = {"relation": Relation, "direction": Direction, "period": Period, "verdict": Verdict}
 _SKIPPED = _Wire({"skipped": list[SkippedEntryResponse]})
+_REDACTED = {"redacted": NotRequired[list[str]]}
 _WIRE: Mapping[type, _Wire] = {
     Anchor: _Wire({"kind": Literal["file", "symbol", "command"]}),
     Memory: _Wire({"timestamp": str}),
@@ -288,7 +291,8 @@ _WIRE: Mapping[type, _Wire] = {
         inline=("memory",),
         omit=("keyword",),
     ),
-    Change: _Wire(omit=("near",)),
+    Change: _Wire(_REDACTED, omit=("near", "redacted")),
+    KnowledgeChange: _Wire(_REDACTED, omit=("redacted",)),
     Novelty: _Wire({"is_novel": bool}),
     SessionDetail: _Wire(
         {"turn_list": list[SessionTurn], "summary_list": list[CompactionSummary]},

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cofio.errors import InvalidInput, NotFound
-from cofio.models.memory import KINDS, MAX_HITS, MAX_LABEL, check_bool, check_int, check_text
+from cofio.models.memory import KINDS, MAX_HITS, MAX_LABEL, Change, check_bool, check_int, check_text
 from cofio.providers import prompts
 from cofio.server.mcp.caller import BY, EVERYWHERE, Caller, MemoriesLike
 from cofio.server.mcp.tool_results import (
@@ -148,18 +148,19 @@ def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other
     """Store a fact, unless it is known."""
     where = caller.kept_in(project)
     change = memories.add(text, by=caller.by, kind=kind, project=where, source=caller.source(where))
-    number = {"id": change.memory_id, "changeset": change.changeset}
+    number: dict[str, Any] = {"id": change.memory_id, "changeset": change.changeset, **_redacted(change)}
+    notice = _redaction_notice(change)
     if change.action == "update":
         old = change.memory.supersedes
         back = f"`cofio undo {change.changeset}` reverts that."
-        says = f"Remembered as memory {change.memory_id} in place of {old}, which is archived. {back}"
+        says = f"Remembered as memory {change.memory_id} in place of {old}, which is archived. {back}{notice}"
         return text_result(says, new=True, replaced=old, **number)
     if change.action == "add" and change.near:
-        says = f"Remembered as memory {change.memory_id}. It may replace these; memory_forget archives one."
+        says = f"Remembered as memory {change.memory_id}. It may replace these; memory_forget archives one.{notice}"
         return about_memories(says, [as_memory(memory) for memory in change.near], new=True, **number)
     if change.action == "add":
-        return text_result(f"Remembered as memory {change.memory_id}.", new=True, **number)
-    says = f"Memory {change.memory_id} already says so."
+        return text_result(f"Remembered as memory {change.memory_id}.{notice}", new=True, **number)
+    says = f"Memory {change.memory_id} already says so.{notice}"
     return about_memories(says, [as_memory(change.memory)], new=False, **number)
 
 
@@ -168,8 +169,19 @@ def update(memories: MemoriesLike, caller: Caller, *, id: Any, text: Any) -> Too
     old = _number(id, "id")
     written, _archived = memories.supersede(old, text, by=caller.by)
     back = f"`cofio undo {written.changeset}` reverts that."
-    says = f"Memory {written.memory_id} replaces {old}, which is archived. {back}"
-    return text_result(says, id=written.memory_id, replaced=old, changeset=written.changeset)
+    says = f"Memory {written.memory_id} replaces {old}, which is archived. {back}{_redaction_notice(written)}"
+    return text_result(says, id=written.memory_id, replaced=old, changeset=written.changeset, **_redacted(written))
+
+
+def _redacted(change: Change) -> dict[str, list[str]]:
+    return {"redacted": list(change.redacted)} if change.redacted else {}
+
+
+def _redaction_notice(change: Change) -> str:
+    """Return the sentence for the agent if secrets were removed from its text; else ""."""
+    if not change.redacted:
+        return ""
+    return f" Secrets were removed from the text before it was stored: {', '.join(change.redacted)}."
 
 
 def forget(memories: MemoriesLike, caller: Caller, *, id: Any, reason: Any = "") -> ToolResult:  # noqa: A002
@@ -233,6 +245,9 @@ def _list_of(needs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {"type": "array", "items": item}
 
 
+_REDACTED = {
+    "redacted": {"type": "array", "items": _TEXT, "description": "Kinds of the secrets removed from the text."}
+}
 _MEMORIES = _list_of(
     {"id": _WHOLE, **dict.fromkeys(("text", "kind", "project", "source", "date"), _TEXT), "archived": _TRUTH},
     score={"type": "number"},
@@ -295,6 +310,7 @@ TOOLS: tuple[Tool, ...] = (
         },
         needs=("text",),
         gives={"id": _WHOLE, "new": _TRUTH, "changeset": _WHOLE},
+        may_give=_REDACTED,
         does=add,
         begins=True,
     ),
@@ -308,6 +324,7 @@ TOOLS: tuple[Tool, ...] = (
         takes={"id": _ID, "text": {**_TEXT, "minLength": 1, "description": "The whole fact, as it is now."}},
         needs=("id", "text"),
         gives={"id": _WHOLE, "replaced": _WHOLE, "changeset": _WHOLE},
+        may_give=_REDACTED,
         does=update,
         replaces=True,
     ),

@@ -220,7 +220,12 @@ def format_outcome(change: Change) -> Plain:
     replaced = change.memory.supersedes if change.action == "update" else None
     near = [{"id": memory.id, "text": memory.text, "replace": f"cofio forget {memory.id}"} for memory in change.near]
     about = {"id": change.memory_id, "action": change.action, "reason": change.reason}
-    return {**about, "replaced": replaced, "near": near}
+    return {**about, "replaced": replaced, "near": near, **_notice(change)}
+
+
+def _notice(change: Change) -> Plain:
+    """Return the kinds of secrets that were removed from what the caller sent; nothing if there were none."""
+    return {"redacted": list(change.redacted)} if change.redacted else {}
 
 
 def format_added(change: Change) -> HandlerReply:
@@ -241,7 +246,7 @@ def format_added_batch(changes: Sequence[Change]) -> Plain:
 
 def format_change(change: Change) -> Plain:
     fields = {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
-    return {**fields, "memory": change.memory.as_dict()}
+    return {**fields, "memory": change.memory.as_dict(), **_notice(change)}
 
 
 def format_superseded(changes: tuple[Change, Change]) -> Plain:
@@ -252,6 +257,7 @@ def format_superseded(changes: tuple[Change, Change]) -> Plain:
         "previous_text": written.memory.previous_text,
         "changeset": written.changeset,
         "memory": written.memory.as_dict(),
+        **_notice(written),
     }
 
 

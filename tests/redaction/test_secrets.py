@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.ingest.sanitize import redact
-from cofio.ingest.sanitize.secrets import find_secrets
-from tests.sanitize.corpus import HARMLESS, SECRETS, join_parts
+from cofio.text.secrets import redact
+from cofio.text.secrets.detection import find_secrets
+from tests.redaction.corpus import HARMLESS, SECRETS, join_parts
 
 KINDS = """
     anthropic-key openai-key github-token gitlab-token aws-access-key aws-secret google-key slack-token slack-webhook

@@ -4,7 +4,7 @@
         ─▶ spans ─▶ [redacted:KIND]
 
 Both kinds of error are costly: a stored secret leaks, and a false positive destroys useful text. So a unique shape is
-sufficient, while the word "password" needs a value after it that looks like one (`secret_heuristics`). Any long number
+sufficient, while the word "password" needs a value after it that looks like one (`heuristics`). Any long number
 passes a checksum now and then, so a card must also have the prefix and length of an issuer, and an account the length
 of its country; timestamps, barcodes and message ids do not.
 """
@@ -16,10 +16,10 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from cofio.ingest.sanitize.labelled_secrets import Span, find_labelled_secrets, value_at
-from cofio.ingest.sanitize.secret_heuristics import looks_random, looks_secret
-from cofio.ingest.sanitize.secret_patterns import PATTERNS, TOKENS
 from cofio.text import lazy_re
+from cofio.text.secrets.heuristics import looks_random, looks_secret
+from cofio.text.secrets.labelled import Span, find_labelled_secrets, value_at
+from cofio.text.secrets.patterns import PATTERNS, TOKENS
 
 _SHORTEST_TOKEN = 20  # characters
 _TOKEN_HINTS = tuple((hint, place) for place, token in enumerate(TOKENS) for hint in token.hints)

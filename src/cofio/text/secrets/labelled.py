@@ -3,7 +3,7 @@
     password: … | my password is … | "api_key": "…" | <password>…</password> | name: DB_PASSWORD, value: …
     use … as the password | our credentials are admin and …
 
-This module finds the value and its syntactic form; `secret_heuristics` decides whether it is a secret.
+This module finds the value and its syntactic form; `heuristics` decides whether it is a secret.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from cofio.ingest.sanitize.secret_heuristics import ValueForm, is_plain_word, looks_random, looks_secret
-from cofio.ingest.sanitize.secret_patterns import PATTERNS
+from cofio.text.secrets.heuristics import ValueForm, is_plain_word, looks_random, looks_secret
+from cofio.text.secrets.patterns import PATTERNS
 
 Span: TypeAlias = tuple[str, int, int]  # kind, start, end
 

@@ -1,4 +1,4 @@
-"""Patterns of secrets, read from `secret_patterns.toml`."""
+"""Patterns of secrets, read from `patterns.toml`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TokenPattern(NamedTuple):
 
 def read_rows() -> Mapping[str, Any]:
     """Return the rows of the file: `token` is a list, `pattern` has each pattern by its name."""
-    return tomllib.loads(Path(__file__).with_name("secret_patterns.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(Path(__file__).with_name("patterns.toml").read_text(encoding="utf-8"))
 
 
 def _compile(row: Mapping[str, Any]) -> re.Pattern[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import cofio.ingest.sanitize
-from cofio.ingest.sanitize.secret_patterns import PATTERNS, TOKENS, read_rows
-from cofio.ingest.sanitize.secrets import find_tokens
+import cofio.text.secrets
+from cofio.text.secrets.detection import find_tokens
+from cofio.text.secrets.patterns import PATTERNS, TOKENS, read_rows
 
 ROWS = read_rows()
 
@@ -29,7 +29,7 @@ def test_rows_have_no_other_fields() -> None:
 
 
 def test_every_named_pattern_is_used_and_every_used_name_exists() -> None:
-    folder = Path(cofio.ingest.sanitize.__file__).parent
+    folder = Path(cofio.text.secrets.__file__).parent
     code = "".join(path.read_text() for path in folder.glob("*.py"))
     used = set(re.findall(r'PATTERNS\["(\w+)"\]', code))
     assert used <= set(PATTERNS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from cofio.ingest.sanitize.secret_patterns import PATTERNS
+from cofio.text.secrets.patterns import PATTERNS
 
 #: "password": "…" | PASSWORD=… | password=… | --password … | password: … | my password is … | is "…" | the password …
 ValueForm = Literal["quoted", "declared", "set", "option", "noted", "stated", "stated in quotes", "beside"]
