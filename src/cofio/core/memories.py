@@ -22,6 +22,7 @@ from cofio.models.memory import (
     Add,
     Change,
     Changeset,
+    Decision,
     Delete,
     Edit,
     EditKwargs,
@@ -46,7 +47,7 @@ from cofio.models.memory import (
     fact_of,
     known_fields,
 )
-from cofio.ports import Judge, Store
+from cofio.ports import Basis, Judge, Store, Vector
 from cofio.retrieval.log import RetrievalLog
 from cofio.text.tokens import embedding_text
 
@@ -113,21 +114,27 @@ class MemoryService:
         """Store facts whose words are redacted; return one change per fact."""
         writer = self.writer
         vectors = writer.encoder.embed([embedding_text(fact.text, fact.speaker) for fact in checked])
-        with writer.lock:
-            if not dedup:
-                decisions = [Add(fact) for fact in checked]
-                return list(writer.commit(decisions, dict(enumerate(vectors)), by=by, why=why).changes)
-            # Repeats are logged as sightings, clearly replaced memories are archived.
-            with_kinds = [self._detect_kind(fact) for fact in checked]
+        if not dedup:
+            decisions = [Add(fact) for fact in checked]
+            return list(writer.commit(decisions, dict(enumerate(vectors)), by=by, why=why).changes)
+        # Repeats are logged as sightings, clearly replaced memories are archived.
+        with_kinds = [self._detect_kind(fact) for fact in checked]
+        typed = decide.TypedFacts([], [], [], {})
+
+        def decide_facts() -> tuple[builtins.list[Decision], dict[int, Vector]]:
+            nonlocal typed
             typed = decide.decide_typed(with_kinds, vectors, self._store, self.comparer)
             needed = {
                 place: vectors[number]
                 for place, (number, decision) in enumerate(zip(typed.facts, typed.decisions, strict=True))
                 if isinstance(decision, Add | Update)
             }
-            rows = writer.removed_rows(typed.decisions)
-            changeset = writer.commit([*typed.decisions, *rows], needed, by=by, why=why)
-            return typed.changes(changeset.changes)
+            return [*typed.decisions, *writer.removed_rows(typed.decisions)], needed
+
+        with writer.lock:
+            basis = Basis(self._store.newest_changeset(), decide_facts)
+            changeset = writer.commit(*decide_facts(), by=by, why=why, basis=basis)
+        return typed.changes(changeset.changes)
 
     def _detect_kind(self, fact: Fact) -> Fact:
         """Return a typed-in fact with the kind detected from its text, if none was given."""
@@ -160,19 +167,24 @@ class MemoryService:
 
         The domain knowledge read from the old memory is removed.
         """
-        if isinstance(new, Fact):
-            fact = as_fact(new, fields)
-        else:  # scope and labels carry over, the time does not
-            old = fact_of(self.get(old_id))
-            known_fields(fields, Fact, "fact")
-            changes: dict[str, Any] = {name: value for name, value in fields.items() if value not in (None, "")}
-            if "kind" in changes:
-                changes = {"category": "", **changes}  # a new kind sets its own category
-            fresh = {"text": new, "created_at": "", "context": "", "origin": "", "anchors": ()}
-            fact = replace(old, **{**fresh, **changes})
-        changeset = self.writer.apply_corrections([Update(old_id, fact, why)], by=by, why=why or "supersede")
+        known_fields(fields, Fact, "fact")
+
+        def decide_update() -> builtins.list[Decision]:
+            fact = as_fact(new, fields) if isinstance(new, Fact) else self._build_successor(old_id, new, fields)
+            update = Update(old_id, fact, why)
+            return [update, *self.writer.removed_rows([update])]
+
+        changeset = self.writer.decide_and_apply(decide_update, by=by, why=why or "supersede")
         written, archived = changeset.changes
         return written, archived
+
+    def _build_successor(self, old_id: int, text: str, fields: FactKwargs) -> Fact:
+        """Return the fact that replaces a memory: scope and labels carry over, the time does not."""
+        changes: dict[str, Any] = {name: value for name, value in fields.items() if value not in (None, "")}
+        if "kind" in changes:
+            changes = {"category": "", **changes}  # a new kind sets its own category
+        fresh = {"text": text, "created_at": "", "context": "", "origin": "", "anchors": ()}
+        return replace(fact_of(self.writer.access.get_memory(old_id)), **{**fresh, **changes})
 
     def delete(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Archive a memory and drop the domain knowledge read from it; `restore` or `undo` brings both back."""
@@ -180,10 +192,10 @@ class MemoryService:
 
     def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Restore an archived memory with the domain knowledge that was dropped with it."""
-        with self.writer.lock:
-            decisions = [Restore(memory_id, why)]
-            rows = self.writer.restored_rows(decisions)
-            return self.writer.apply([*decisions, *rows], by=by, why=why or "restore").changes[0]
+        restore = [Restore(memory_id, why)]
+        return self.writer.decide_and_apply(
+            lambda: [*restore, *self.writer.restored_rows(restore)], by=by, why=why or "restore"
+        ).changes[0]
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory permanently, from the journal too, with the domain knowledge read from it."""
@@ -191,15 +203,18 @@ class MemoryService:
 
     def mark_fresh(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Mark a memory as still valid: fingerprint its references again. InvalidInput if none of them exists."""
-        memory = self.get(memory_id)
-        anchors = self.writer.staleness.anchors(memory.text, memory.project)
-        if not anchors:
-            hint = "If it no longer holds, `cofio supersede` corrects it and `cofio forget` archives it."
-            raise InvalidInput(
-                f"Memory {memory_id} refers to no file, definition or command that this machine has.", hint
-            )
-        decisions = [Edit(memory_id, {"anchors": anchors}, why)]
-        return self.writer.apply(decisions, by=by, why=why or "mark fresh").changes[0]
+
+        def decide_edit() -> builtins.list[Decision]:
+            memory = self.writer.access.get_memory(memory_id)
+            anchors = self.writer.staleness.anchors(memory.text, memory.project)
+            if not anchors:
+                hint = "If it no longer holds, `cofio supersede` corrects it and `cofio forget` archives it."
+                raise InvalidInput(
+                    f"Memory {memory_id} refers to no file, definition or command that this machine has.", hint
+                )
+            return [Edit(memory_id, {"anchors": anchors}, why)]
+
+        return self.writer.decide_and_apply(decide_edit, by=by, why=why or "mark fresh").changes[0]
 
     def bulk(
         self,
@@ -217,17 +232,19 @@ class MemoryService:
         skipped; Conflict if all are. Domain knowledge is dropped and restored with the memories, as in `delete` and
         `restore`.
         """
-        with self.writer.lock:
-            unique_ids = list(dict.fromkeys(check_int(memory_id, "id") for memory_id in ids))
-            check_int(len(unique_ids), "The number of ids", least=1, most=bulk.MOST)
+        unique_ids = list(dict.fromkeys(check_int(memory_id, "id") for memory_id in ids))
+        check_int(len(unique_ids), "The number of ids", least=1, most=bulk.MOST)
+
+        def decide_bulk() -> builtins.list[Decision]:
             memories = self._store.get(unique_ids)
             if missing := sorted(set(unique_ids) - {memory.id for memory in memories}):
                 listed = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
                 hint = "Nothing was changed. `cofio list` lists the memories; a purged memory is gone for good."
                 raise NotFound(f"There is no memory {listed}.", hint)
             decisions = bulk.decide(memories, action, changes, tags, why)
-            rows = [*self.writer.removed_rows(decisions), *self.writer.restored_rows(decisions)]
-            return self.writer.apply([*decisions, *rows], by=by, why=why or action)
+            return [*decisions, *self.writer.removed_rows(decisions), *self.writer.restored_rows(decisions)]
+
+        return self.writer.decide_and_apply(decide_bulk, by=by, why=why or action)
 
     def plan_delete_all(self, why: str = "", **scope: Unpack[ScopeKwargs]) -> builtins.list[Delete]:
         """Return decisions that would archive every live memory of the scope. Changes nothing."""
@@ -247,9 +264,9 @@ class MemoryService:
         self, *, threshold: float | None = None, by: str = "library", why: str = "", **scope: Unpack[ScopeKwargs]
     ) -> Changeset | None:
         """Merge duplicates in one changeset; return None if there are none."""
-        with self.writer.lock:
-            decisions = self.find_duplicates(threshold=threshold, **scope)
-            return self.writer.apply(decisions, by=by, why=why or "merge duplicates") if decisions else None
+        as_of = self._store.newest_changeset()
+        decisions = [replace(delete, as_of=as_of) for delete in self.find_duplicates(threshold=threshold, **scope)]
+        return self.writer.apply(decisions, by=by, why=why or "merge duplicates") if decisions else None
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,13 +14,13 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from cofio.domain_knowledge.from_text import extraction
 from cofio.errors import (
     CofioError,
-    Conflict,
     Misconfigured,
     NotConfigured,
     RefusedError,
@@ -63,9 +63,9 @@ from cofio.models.exchange import (
     Task,
     TokenUsage,
 )
-from cofio.models.memory import Add, Changeset, Decision, Delete, Fact, Noop, Update
+from cofio.models.memory import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
 from cofio.models.provenance import role_provenance
-from cofio.ports import LLM, Judge, Matrix, Store, Vector
+from cofio.ports import LLM, Basis, Judge, Matrix, Store, Vector
 from cofio.stores.scoped import scope_to_owner
 from cofio.text.tokens import embedding_text, search_terms, tail_of
 
@@ -82,7 +82,6 @@ _REVIEWED_BACK = 1_000  # captures before a review searched for turns of its ses
 _RELATED, _RELATED_EACH, _RELATED_TEXT = 5, 2, 200  # memories shown with an exchange, with each of several; characters
 _ASKED_ABOUT = 1_000  # characters of the user's words used to look up related memories
 _NO_TURNS = (COMPACT_SUMMARY, REVIEW)  # contexts that are not turns of a conversation
-_TRIES = 3  # attempts to write while other processes change the same rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +122,62 @@ class _LearningJob:
         """Return the resolution of the inbox item; it stays pending until the model has read it."""
         state: State = "pending" if self.reading.unfinished else learned.state
         return ItemResolution(item=item.id, state=state, reason=learned.reason, result=learned.as_dict(), read=item)
+
+
+class _NothingToWrite(Exception):
+    """Every fact of the exchange is known or rejected."""
+
+
+class _WritePlan:
+    """Decisions about the facts of an exchange: about memories, which are in the batch, and about rows of knowledge."""
+
+    def __init__(self, batch: ExchangeFacts, rows: KnowledgeWriter) -> None:
+        self.batch, self.rows = batch, rows
+        self.steps: list[tuple[int, Decision]] = []  # decisions about memories, each with the place of its fact
+
+    def choose_steps(self, add_anchors: Callable[[Fact, Exchange], Fact]) -> None:
+        """List the decisions about memories."""
+        self.batch.drop_repeated_retirements()
+        for place, outcome in enumerate(self.batch.settled):
+            for decision in outcome.decisions:
+                if (
+                    isinstance(decision, Add | Update) and decision.fact.text != self.batch.facts[place].text
+                ):  # reworded
+                    decision = replace(decision, fact=add_anchors(decision.fact, self.batch.exchange))
+                self.steps.append((place, decision))
+
+    def list_decisions(self) -> tuple[list[Decision], dict[int, Vector]]:
+        """Return all decisions, and the vectors of new texts by the index of their decision."""
+        decisions = [decision for _, decision in self.steps]
+        first = {place: number for number, (place, _) in reversed(list(enumerate(self.steps)))}
+        vectors = {
+            number: self.batch.vector_for(place, decision)
+            for number, (place, decision) in enumerate(self.steps)
+            if isinstance(decision, Add | Update)
+        }
+        return [*decisions, *self.rows.decisions(first, decisions)], vectors
+
+    def list_actions(self, changes: Sequence[tuple[int, Change]] = ()) -> tuple[dict[str, Any], ...]:
+        """Return the actions for each fact, given the changes with the places of their facts."""
+        return tuple(
+            action
+            for place, outcome in enumerate(self.batch.settled)
+            for action in list_actions(outcome, [change for at, change in changes if at == place])
+        )
+
+    def build_result(self, learned: LearningResult, changeset: Changeset) -> LearningResult:
+        """Return the result with the actions of a changeset."""
+        changes = decide.changes_by_decision([decision for _, decision in self.steps], changeset.changes)
+        actions = self.list_actions([(place, change) for (place, _), change in zip(self.steps, changes, strict=True)])
+        knowledge = tuple(
+            change_summary(change.action, change.ref, change.after or change.before) for change in changeset.knowledge
+        )
+        return replace(
+            learned,
+            actions=learned.actions + actions,
+            knowledge=learned.knowledge + self.rows.unchanged_rows + knowledge,
+            changeset=changeset.id,
+        )
 
 
 class Learner:
@@ -189,7 +244,7 @@ class Learner:
             self._read(jobs)
         for job in jobs:
             self._prepare_facts(job, dry_run=dry_run)
-        since = self._get_last_changeset()  # before the model is asked
+        since = self._store.newest_changeset()  # before the model is asked
         self._reconcile(jobs)
         outcomes: list[LearningResult | Exception] = []
         for job in jobs:
@@ -410,12 +465,7 @@ class Learner:
         first = open_jobs[0][0]
         first.learned = replace(first.learned, usage=first.learned.usage + usage)
 
-    def _get_last_changeset(self) -> tuple[int, str]:
-        """Return the id and time of the last changeset, to detect concurrent writes."""
-        newest = self._store.changesets(1)
-        return (newest[0].id, newest[0].at) if newest else (0, "")
-
-    def _redecide_changed(self, batch: ExchangeFacts, places: Sequence[int], since: str) -> None:
+    def _redecide_changed(self, batch: ExchangeFacts, places: Sequence[int], since: int) -> None:
         """Re-decide facts if memories changed while the model was running.
 
         This covers decisions about memories that are gone, and additions that are known by now. A deletion of a memory
@@ -424,19 +474,19 @@ class Learner:
         targets = {
             outcome.decision.id for outcome in batch.settled if isinstance(outcome.decision, Update | Delete | Noop)
         }
+        edited = self._store.usage.touched(sorted(targets), since, sightings=False)
         memories = batch.store.get(sorted(targets))
-        still = {
-            memory.id for memory in memories if not memory.archived and not memory.pinned and memory.updated_at <= since
-        }
+        still = {memory.id for memory in memories if not memory.archived and not memory.pinned} - edited
         taken_ids: set[int] = set()
         for place in places:
             outcome = batch.settled[place]
             (again,) = decide.decide_outcomes([outcome.fact], batch.matrix([place]), batch.store, self._comparer)
             if isinstance(again.decision, Update) and again.decision.id in taken_ids | targets:
                 again = FactOutcome(fact=outcome.fact, decision=Add(outcome.fact, "new", unless_known=True))
-            unseen = isinstance(again.decision, Update) and any(
-                memory.updated_at > since for memory in batch.store.get([again.decision.id])
-            )  # written after the model was asked, e.g. by an earlier exchange of the batch
+            # Written after the model was asked, e.g. by an earlier exchange of the batch.
+            unseen = isinstance(again.decision, Update) and bool(
+                self._store.usage.touched([again.decision.id], since, sightings=False)
+            )
             is_gone = isinstance(outcome.decision, Update | Delete | Noop) and outcome.decision.id not in still
             if is_gone and isinstance(outcome.decision, Delete):
                 reason = f"error: memory {outcome.decision.id} is gone, pinned or changed by now"
@@ -448,93 +498,73 @@ class Learner:
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _finish(self, job: _LearningJob, since: tuple[int, str]) -> LearningResult | Exception:
+    def _finish(self, job: _LearningJob, since: int) -> LearningResult | Exception:
         """Write the decisions. Return the error if that fails, or if the model has not read the exchange yet."""
         batch = job.batch
         if batch is None:
             self.on_learned(replace(job.learned, actions=(), dry_run=True))  # the call was billed, nothing was learned
             assert job.reading.unfinished
             return job.reading.unfinished
+        settled = list(batch.settled)
+
+        def decide_facts() -> _WritePlan:
+            batch.settled = list(settled)
+            if not job.is_reconciled and job.news:
+                facts, vectors = [batch.facts[place] for place in job.news], batch.matrix(job.news)
+                batch.take(job.news, decide.decide_outcomes(facts, vectors, batch.store, self._comparer))
+            elif job.is_reconciled and self._store.newest_changeset() != since:
+                self._redecide_changed(batch, job.news, since)
+            rows = KnowledgeWriter(batch)
+            rows.decide()
+            return _WritePlan(batch, rows)
+
         try:
             with self._deciding:
-                if not job.is_reconciled and job.news:
-                    facts, vectors = [batch.facts[place] for place in job.news], batch.matrix(job.news)
-                    batch.take(job.news, decide.decide_outcomes(facts, vectors, batch.store, self._comparer))
-                elif job.is_reconciled and self._get_last_changeset() != since:
-                    self._redecide_changed(batch, job.news, since[1])
-                return self._write(job, batch)
+                return self._write(job, decide_facts)
         except CofioError as error:  # the other exchanges of the session continue; the caller gets the error
             return error
 
-    def _write(self, job: _LearningJob, batch: ExchangeFacts) -> LearningResult:
-        """Write the decisions with the resulting domain knowledge; decide again if another process was faster."""
-        learned = job.learned
-        settled = list(batch.settled)
-        for tries_left in reversed(range(_TRIES)):
-            batch.settled = list(settled)
-            rows = KnowledgeWriter(batch)
-            rows.decide()
-            if learned.dry_run:
-                actions = tuple(action for outcome in batch.settled for action in list_actions(outcome, []))
-                return replace(learned, actions=actions, knowledge=tuple(rows.preview()))
-            try:
-                return self._apply(job, batch, rows)
-            except Conflict:
-                if not tries_left or not rows.puts:
-                    raise
-        raise AssertionError("unreachable")
+    def _write(self, job: _LearningJob, decide_facts: Callable[[], _WritePlan]) -> LearningResult:
+        """Write everything in one transaction, including the settlement of the inbox item."""
+        learned, item, as_of = job.learned, job.item, self._store.newest_changeset()
+        plan = decide_facts()
+        if learned.dry_run:
+            return replace(learned, actions=plan.list_actions(), knowledge=tuple(plan.rows.preview()))
 
-    def _apply(self, job: _LearningJob, batch: ExchangeFacts, rows: KnowledgeWriter) -> LearningResult:
-        """Apply everything in one transaction, including the settlement of the inbox item."""
-        learned, item = job.learned, job.item
-        batch.drop_repeated_retirements()
-        plan: list[tuple[int, Decision]] = []
-        for place, outcome in enumerate(batch.settled):
-            for decision in outcome.decisions:
-                if isinstance(decision, Add | Update) and decision.fact.text != batch.facts[place].text:  # reworded
-                    decision = replace(decision, fact=self._add_anchors(decision.fact, batch.exchange))
-                plan.append((place, decision))
-        if not plan:
-            actions = tuple(action for outcome in batch.settled for action in list_actions(outcome, []))
-            # The audit log groups by reason, so ids are left out: the action holds the memory id.
-            reason = _NUMBERED.sub("a memory", next((outcome.reason for outcome in batch.settled), ""))
-            result = replace(learned, actions=learned.actions + actions, reason=learned.reason or reason)
-            if item is not None and not job.reading.unfinished:
-                self._store.inbox.settle(job.resolve(item, result))
-            return result
+        def build_decisions() -> tuple[list[Decision], dict[int, Vector]]:
+            plan.choose_steps(self._add_anchors)
+            return plan.list_decisions()
 
-        def build_result(changeset: Changeset) -> LearningResult:
-            changes = decide.changes_by_decision([decision for _, decision in plan], changeset.changes)
-            mine = [(place, change) for (place, _), change in zip(plan, changes, strict=True)]
-            actions = tuple(
-                action
-                for place, outcome in enumerate(batch.settled)
-                for action in list_actions(outcome, [change for at, change in mine if at == place])
+        def decide_again() -> tuple[list[Decision], dict[int, Vector]]:
+            nonlocal plan
+            plan = decide_facts()
+            decisions, vectors = build_decisions()
+            if not plan.steps:
+                raise _NothingToWrite
+            return decisions, vectors
+
+        with suppress(_NothingToWrite):
+            decisions, vectors = build_decisions()
+            if not plan.steps:
+                raise _NothingToWrite
+            changeset = plan.batch.store.apply(
+                decisions,
+                vectors,
+                by=job.by,
+                why=f"{job.task}: {job.exchange.context}",
+                part_of=job.exchange.series or None,
+                settles=(lambda changeset: job.resolve(item, plan.build_result(learned, changeset))) if item else None,
+                basis=Basis(as_of, decide_again),
             )
-            knowledge = learned.knowledge + rows.unchanged_rows
-            knowledge += tuple(
-                change_summary(change.action, change.ref, change.after or change.before)
-                for change in changeset.knowledge
-            )
-            return replace(learned, actions=learned.actions + actions, knowledge=knowledge, changeset=changeset.id)
-
-        decisions = [decision for _, decision in plan]
-        first = {place: number for number, (place, _) in reversed(list(enumerate(plan)))}
-        changeset = batch.store.apply(
-            [*decisions, *rows.decisions(first, decisions)],
-            {
-                number: batch.vector_for(place, decision)
-                for number, (place, decision) in enumerate(plan)
-                if isinstance(decision, Add | Update)
-            },
-            by=job.by,
-            why=f"{job.task}: {job.exchange.context}",
-            part_of=batch.exchange.series or None,
-            settles=(lambda changeset: job.resolve(item, build_result(changeset))) if item is not None else None,
-        )
-        if changeset.takes_back:
-            self._taken_back()
-        return build_result(changeset)
+            if changeset.takes_back:
+                self._taken_back()
+            return plan.build_result(learned, changeset)
+        # The audit log groups by reason, so ids are left out: the action holds the memory id.
+        reason = _NUMBERED.sub("a memory", next((outcome.reason for outcome in plan.batch.settled), ""))
+        result = replace(learned, actions=learned.actions + plan.list_actions(), reason=learned.reason or reason)
+        if item is not None and not job.reading.unfinished:
+            self._store.inbox.settle(job.resolve(item, result))
+        return result
 
     def _add_anchors(self, fact: Fact, exchange: Exchange) -> Fact:
         """Return the fact with anchors into its project's source tree, unless it came in by an API key."""

@@ -33,7 +33,7 @@ from cofio.models.memory import (
     check_text,
     fact_of,
 )
-from cofio.ports import Vector
+from cofio.ports import Basis, Vector
 from cofio.retrieval.encoder import StoreEncoder
 from cofio.staleness import StalenessChecker
 from cofio.stores.access import Access
@@ -74,21 +74,54 @@ class Writer:
 
         Secrets are redacted; only the owner may keep one.
         """
-        check_decisions(decisions)
+        return self.decide_and_apply(
+            lambda: decisions, by=by, why=why, undoes=undoes, part_of=part_of, keep_secret=keep_secret
+        )
+
+    def decide_and_apply(
+        self,
+        decide: Callable[[], Sequence[Decision]],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+        part_of: int | None = None,
+        keep_secret: bool = False,
+    ) -> Changeset:
+        """Apply the decisions of a function that only reads the store, as `apply` does.
+
+        It is called again inside the transaction if another process has written since. A text that differs then gets
+        its vector later.
+        """
         check_author(by, why)
         redactor = self.redactor(keep_secret=keep_secret)
-        decisions = [redactor.decision(decision, self._find) for decision in decisions]
-        decisions = [self._anchor_decision(decision) for decision in decisions]
-        vectors = self._embed_decisions(decisions)
-        changeset = self.commit(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of)
+        vectors: dict[str, Vector] = {}
+
+        def prepare() -> tuple[list[Decision], dict[int, str]]:
+            decisions = decide()
+            check_decisions(decisions)
+            clean = [redactor.decision(decision, self._find) for decision in decisions]
+            anchored = [self._anchor_decision(decision) for decision in clean]
+            return anchored, self._list_texts(anchored)
+
+        def decide_again() -> tuple[list[Decision], dict[int, Vector]]:
+            decisions, texts = prepare()
+            return decisions, {place: vectors[text] for place, text in texts.items() if text in vectors}
+
+        basis = Basis(self.access.store.newest_changeset(), decide_again)
+        decisions, texts = prepare()
+        vectors.update(self._embed(texts))
+        needed = {place: vectors[text] for place, text in texts.items()}
+        changeset = self.commit(decisions, needed, by=by, why=why, undoes=undoes, part_of=part_of, basis=basis)
         return changeset.with_redacted(redactor.kinds)
 
     def apply_corrections(
         self, decisions: Sequence[Decision], *, by: str, why: str, keep_secret: bool = False
     ) -> Changeset:
         """Apply a person's decisions about memories and drop the rows read from their texts, in one changeset."""
-        with self.lock:
-            return self.apply([*decisions, *self.removed_rows(decisions)], by=by, why=why, keep_secret=keep_secret)
+        return self.decide_and_apply(
+            lambda: [*decisions, *self.removed_rows(decisions)], by=by, why=why, keep_secret=keep_secret
+        )
 
     def redactor(self, *, keep_secret: bool = False) -> Redactor:
         """Return what redacts the caller's words; one that keeps secrets is for the owner only."""
@@ -109,7 +142,9 @@ class Writer:
         decisions = [self._anchor_decision(redactor.decision(decision, self._find)) for decision in decisions]
         waiting = 0
         try:
-            vectors = self._embed_decisions(decisions)
+            texts = self._list_texts(decisions)
+            by_text = self._embed(texts)
+            vectors = {place: by_text[text] for place, text in texts.items()}
         except Unavailable as error:
             _log.warning(
                 "Memories are stored without vectors, since the embedder failed; search finds them by words only: %s",
@@ -137,11 +172,13 @@ class Writer:
         why: str,
         undoes: int | None = None,
         part_of: int | None = None,
+        basis: Basis | None = None,
     ) -> Changeset:
         """Write decisions whose vectors are known and whose words are redacted."""
         with self.lock:
-            why = Redactor().value(why)
-            changeset = self.access.store.apply(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of)
+            changeset = self.access.store.apply(
+                decisions, vectors, by=by, why=Redactor().value(why), undoes=undoes, part_of=part_of, basis=basis
+            )
         if changeset.takes_back:
             self._on_invalidate()
         return changeset
@@ -197,7 +234,8 @@ class Writer:
                 return replace(decision, fields={**decision.fields, "anchors": anchors})
         return decision
 
-    def _embed_decisions(self, decisions: Sequence[Decision]) -> dict[int, Vector]:
+    def _list_texts(self, decisions: Sequence[Decision]) -> dict[int, str]:
+        """Return the texts to embed, by the index of their decision."""
         texts: dict[int, str] = {}
         for place, decision in enumerate(decisions):
             if isinstance(decision, Add | Update | Merge):
@@ -205,7 +243,12 @@ class Writer:
             elif isinstance(decision, Edit) and _has_text(decision):
                 memory = apply_edit(self.access.get_memory(decision.id), decision.fields)
                 texts[place] = embedding_text(memory.text, memory.speaker)
-        return dict(zip(texts, self.encoder.embed(list(texts.values())), strict=True)) if texts else {}
+        return texts
+
+    def _embed(self, texts: Mapping[int, str]) -> dict[str, Vector]:
+        """Return the vector of each text."""
+        unique = list(dict.fromkeys(texts.values()))
+        return dict(zip(unique, self.encoder.embed(unique), strict=True)) if unique else {}
 
 
 def check_author(by: str, why: str = "") -> None:

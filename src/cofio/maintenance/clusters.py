@@ -129,8 +129,7 @@ def without_ids(near: Mapping[int, Sequence[Candidate]], left_out: Iterable[int]
 
 def rotate(items: Sequence[_Item], store: Journal) -> list[_Item]:
     """Return the items in an order that rotates with the store, so that rejected ones do not block the others."""
-    newest = store.changesets(1)
-    start = newest[0].id * 37 % len(items) if newest and items else 0
+    start = store.newest_changeset() * 37 % len(items) if items else 0
     return [*items[start:], *items[:start]]
 
 

@@ -143,7 +143,7 @@ class MaintenanceService:
         """
         if chore == "prune":
             self._log.flush_all()
-        as_of = self._get_newest()
+        as_of = self._store.newest_changeset()
         with occasion(chore):
             if chore == "prune":
                 plan = prune_unused.decide(
@@ -199,7 +199,7 @@ class MaintenanceService:
         """Return pairs of memories that contradict each other, newest first, and the total number of pairs."""
         self._access.require_owner("Maintenance")
         check_int(limit, "limit", least=1, most=MAX_PAGE)
-        as_of = self._get_newest()
+        as_of = self._store.newest_changeset()
         result = pair_finder.find_pairs(self._store, redact, self._comparer)
         pairs = result.against[:limit]
         ids = sorted({memory_id for pair in pairs for memory_id in (pair.newer, pair.older)})
@@ -212,10 +212,6 @@ class MaintenanceService:
             if pair.newer in memories and pair.older in memories
         )
         return Contradictions(pairs=contradictions, count=len(result.against), note=result.note, as_of=as_of)
-
-    def _get_newest(self) -> int:
-        newest = self._store.changesets(1)
-        return newest[0].id if newest else 0
 
     # ── approval by a person ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -234,7 +230,7 @@ class MaintenanceService:
                 f"{len(decisions):,} decisions were given for approval.", f"Give 1 to {_MOST_APPROVED:,} at a time."
             )
         approved = [_check_decision(decision, approved_chore) for decision in decisions]
-        if check_int(as_of, "as_of", least=0) > self._get_newest():
+        if check_int(as_of, "as_of", least=0) > self._store.newest_changeset():
             raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the `as_of` value that the plan returned.")
         self._log.flush_all()
         memories = self._get_untouched(approved, as_of, approved_chore)
@@ -263,8 +259,9 @@ class MaintenanceService:
         self._check_request(by, why)
         if len(set(ids)) != 2 or len(ids) != 2:
             raise InvalidInput("A contradiction has exactly two memories.", "Give the ids of two different memories.")
-        with self._writer.lock:
-            checked_ids = [check_int(memory_id, "id") for memory_id in ids]
+        checked_ids = [check_int(memory_id, "id") for memory_id in ids]
+
+        def decide_edits() -> list[Edit]:
             memories = {memory.id: memory for memory in self._store.get(checked_ids)}
             for memory_id in ids:
                 if memory_id not in memories:
@@ -282,12 +279,12 @@ class MaintenanceService:
                 raise Conflict(
                     f"Memories {first.id} and {second.id} are already marked as both valid.", "No change is needed."
                 )
-            reason = "both hold"
-            edits = [
-                Edit(memory.id, {"metadata": pair_finder.mark_dismissed(memory, other)}, reason)
+            return [
+                Edit(memory.id, {"metadata": pair_finder.mark_dismissed(memory, other)}, "both hold")
                 for memory, other in ((first, second), (second, first))
             ]
-            return self._writer.apply(edits, by=by, why=why or reason)
+
+        return self._writer.decide_and_apply(decide_edits, by=by, why=why or "both hold")
 
     # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

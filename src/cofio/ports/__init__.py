@@ -27,6 +27,7 @@ from cofio.ports.knowledge import KnowledgeTables
 from cofio.ports.logs import DashboardQueries, LLMCalls, Notes
 from cofio.ports.maintenance import Runs, Snapshots, UsageQueries
 from cofio.ports.memories import (
+    Basis,
     Journal,
     MemoryQueries,
     MemoryReader,
@@ -41,6 +42,7 @@ from cofio.ports.values import Clock, Matrix, Vector
 
 __all__ = [
     "LLM",
+    "Basis",
     "Clock",
     "Completion",
     "DashboardQueries",

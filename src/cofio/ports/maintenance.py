@@ -55,8 +55,11 @@ class UsageQueries(Protocol):
         Oldest first. The arrival in this store counts as a change, even of an old memory.
         """
 
-    def touched(self, ids: Sequence[int], after: int) -> set[int]:
-        """Return which of these memories were changed by a changeset later than this one."""
+    def touched(self, ids: Sequence[int], after: int, *, sightings: bool = True) -> set[int]:
+        """Return which of these memories were changed by a changeset later than this one.
+
+        Without `sightings`, a changeset that only recorded a further sighting does not count.
+        """
 
     def queries(self, ids: Sequence[int], limit: int) -> list[str]:
         """Return the newest distinct logged queries that found any of these memories."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from cofio.models.exchange import ItemResolution
 from cofio.models.memory import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope
@@ -11,6 +11,13 @@ from cofio.ports.values import Vector
 
 #: Return the outcome of an inbox item, given the changeset that was written for it.
 Settles: TypeAlias = Callable[[Changeset], ItemResolution]
+
+
+class Basis(NamedTuple):
+    """State of the store that decisions were made on, and the function that makes them."""
+
+    as_of: int  # the newest changeset before anything was read
+    decide: Callable[[], tuple[Sequence[Decision], Mapping[int, Vector]]]  # reads only; returns vectors as `apply` does
 
 
 class Journal(Protocol):
@@ -26,6 +33,7 @@ class Journal(Protocol):
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
+        basis: Basis | None = None,
     ) -> Changeset:
         """Apply all decisions in one transaction, or none. The changes are returned in the order of the decisions.
 
@@ -38,7 +46,13 @@ class Journal(Protocol):
 
         `vectors` holds, by the index of a decision, the vector of the text that it adds. An unknown id raises NotFound,
         a Revert of something that has changed since raises Conflict; either leaves the store unchanged.
+
+        With a `basis`, its function decides again inside the transaction if any changeset was written since. So no
+        change of another process is overwritten, and no fact is stored that another process has just stored.
         """
+
+    def newest_changeset(self) -> int:
+        """Return the id of the newest changeset of any process; 0 if there is none."""
 
     def history(self, memory_id: int) -> list[Change]:
         """Return every change of this memory, its predecessors and its successors, oldest first."""

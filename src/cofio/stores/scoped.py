@@ -42,6 +42,7 @@ from cofio.models.memory import (
 )
 from cofio.models.sessions import AgentSession, is_own
 from cofio.ports import (
+    Basis,
     DashboardQueries,
     EpisodeIndex,
     Inbox,
@@ -180,6 +181,7 @@ class ScopedStore(_Restricted):
     known = limited(Store.known, "scope")
     pairs = limited(Store.pairs, "scope")
     neighbours = limited(Store.neighbours, "ids")
+    newest_changeset = limited(Store.newest_changeset)
     projects = limited(Store.projects, "scope")
     repeated = limited(Store.repeated, "scope")
     clear_injected = limited(Store.clear_injected, "client")
@@ -226,6 +228,7 @@ class ScopedStore(_Restricted):
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
+        basis: Basis | None = None,
     ) -> Changeset:
         if undoes is not None or any(isinstance(decision, Revert | RevertRow) for decision in decisions):
             self._write.check_undo(undoes, decisions)
@@ -239,8 +242,14 @@ class ScopedStore(_Restricted):
             undoes=undoes,
             part_of=part_of,
             settles=settles,
+            basis=basis and Basis(basis.as_of, lambda: self._own_decisions(*basis.decide())),
         )
         return self._read.own_changeset(changeset)
+
+    def _own_decisions(
+        self, decisions: Sequence[Decision], vectors: Mapping[int, Vector]
+    ) -> tuple[Sequence[Decision], Mapping[int, Vector]]:
+        return self._write.decisions(decisions), vectors
 
     def history(self, memory_id: int) -> list[Change]:
         changes = self._read.changes(self._part.history(memory_id))

@@ -23,7 +23,7 @@ from cofio.models.memory import (
     Scope,
     to_utc_iso,
 )
-from cofio.ports import Clock, Settles, Vector
+from cofio.ports import Basis, Clock, Settles, Vector
 from cofio.stores.api_keys import SqlKeys
 from cofio.stores.apply import UnitOfWork
 from cofio.stores.domain_knowledge import SqlKnowledgeRows, SqlKnowledgeTables, changed_within, of_changeset
@@ -70,13 +70,16 @@ class SqlStore(SqlAdapter):
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
+        basis: Basis | None = None,
     ) -> Changeset:
         self._check_vectors(vectors)
         at = self._clock()
         head: dict[str, Any] = {"at": at, "by": by, "why": why}
-        blobs = {place: to_blob(vector) for place, vector in vectors.items()}
         with self._database.writing(alone=True) as queries:
+            if basis and queries.value("newest_changeset") != basis.as_of:
+                decisions, vectors = basis.decide()
             self._bind_vectors(queries, vectors)
+            blobs = {place: to_blob(vector) for place, vector in vectors.items()}
             number = queries.value("open_changeset", {**head, "undoes": undoes, "part_of": part_of})
             if number is None:
                 raise Conflict(
@@ -94,6 +97,9 @@ class SqlStore(SqlAdapter):
                 queries.tidy("tidy_words")  # no word of it stays in the full-text segments
         self._after_apply(changeset, vectors)
         return changeset
+
+    def newest_changeset(self) -> int:
+        return int(self._read("newest_changeset")[0][0])
 
     def _check_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Raise unless the vectors fit those in the store, as far as this is known before the transaction."""

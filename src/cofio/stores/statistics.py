@@ -100,8 +100,9 @@ class SqlUsageQueries(SqlAdapter):
     def queries(self, ids: Sequence[int], limit: int) -> list[str]:
         return [row[0] for row in self._read_ids("queries_that_found", ids, {"limit": limit})]
 
-    def touched(self, ids: Sequence[int], after: int) -> set[int]:
-        return {row[0] for row in self._read_ids("touched", ids, {"after": after})}
+    def touched(self, ids: Sequence[int], after: int, *, sightings: bool = True) -> set[int]:
+        values = {"after": after, "besides": "" if sightings else "noop"}
+        return {row[0] for row in self._read_ids("touched", ids, values)}
 
     def forget(self, before: str) -> int:
         return self._delete_before("forget_retrievals", before)

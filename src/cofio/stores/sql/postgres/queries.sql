@@ -244,6 +244,9 @@ SELECT
     (SELECT u.id FROM changesets u WHERE u.tenant = s.tenant AND u.undoes = s.id), s.part_of
 FROM changesets s WHERE s.tenant = %(tenant)s AND s.id = %(id)s;
 
+-- name: newest_changeset
+SELECT coalesce(max(id), 0) FROM changesets WHERE tenant = %(tenant)s;
+
 -- name: newest_changesets
 SELECT
     s.id, s.at, s.by, s.why, s.undoes,
@@ -721,7 +724,7 @@ GROUP BY query ORDER BY max(at) DESC, query COLLATE "C" LIMIT %(limit)s;
 
 -- name: touched
 SELECT DISTINCT memory_id FROM changes
-WHERE tenant = %(tenant)s AND changeset_id > %(after)s AND memory_id = ANY(%(ids)s);
+WHERE tenant = %(tenant)s AND changeset_id > %(after)s AND memory_id = ANY(%(ids)s) AND action <> %(besides)s;
 
 -- name: forget_retrievals
 DELETE FROM retrievals WHERE tenant = %(tenant)s AND id IN (

@@ -141,6 +141,9 @@ RETURNING id;
 -- name: get_changeset
 SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id), s.part_of FROM changesets s WHERE s.id = :id;
 
+-- name: newest_changeset
+SELECT coalesce(max(id), 0) FROM changesets;
+
 -- name: newest_changesets
 SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id), s.part_of FROM changesets s
 ORDER BY s.id DESC LIMIT :limit;
@@ -280,7 +283,7 @@ GROUP BY query ORDER BY max(at) DESC, query LIMIT :limit;
 
 -- name: touched
 SELECT DISTINCT memory_id FROM changes
-WHERE changeset_id > :after AND memory_id IN (SELECT value FROM json_each(:ids));
+WHERE changeset_id > :after AND memory_id IN (SELECT value FROM json_each(:ids)) AND action <> :besides;
 
 -- name: last_touched
 SELECT max(changeset_id) FROM changes WHERE memory_id = :id;
