@@ -17,6 +17,7 @@ from cofio.models.memory import (
     Edit,
     Fact,
     Memory,
+    Merge,
     Noop,
     Occurrence,
     Purge,
@@ -219,6 +220,20 @@ class StoreContract:
         assert store.stats()["memories"] == 1
         with pytest.raises(Conflict, match="archived"):
             apply(store, Update(old.id, Fact(text="uses Kysely")))
+
+    def test_changed_text_keeps_the_least_trusted_provenance_until_undone(self, store: Store) -> None:
+        pasted, typed, known = (add(store, f"uses {name}", provenance=name) for name in ("pasted", "user", "import"))
+        new = apply(store, Update(pasted.id, Fact(text="uses Drizzle", provenance="user"))).changes[0].memory
+        assert new.provenance == "pasted"
+        edit = apply(store, Edit(typed.id, {"text": "uses Kysely"}, provenance="assistant"))
+        assert edit.changes[0].memory.provenance == "assistant"
+        retagged = apply(store, Edit(known.id, {"tags": ["db"]}, provenance="pasted")).changes[0].memory
+        assert retagged.provenance == "import"
+        merged = apply(store, Merge((typed.id, known.id), Fact(text="uses both", provenance="user"))).changes[0]
+        assert merged.memory.provenance == "assistant"
+        undo(store, merged.changeset)
+        undo(store, edit.id)
+        assert store.get([typed.id])[0].provenance == "user"
 
     def test_deleted_memory_is_kept_but_not_found(self, store: Store) -> None:
         memory = add(store, "secret handshake")

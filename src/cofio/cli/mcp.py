@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -21,6 +21,7 @@ from cofio.cli.shared_options import CliContext, Memories, command
 from cofio.server.mcp import SDK
 
 if TYPE_CHECKING:
+    from cofio.core import Keeper
     from cofio.server.mcp.dispatcher import Dispatcher
 
 _FINISH = 1.5  # seconds to finish running calls when the client disconnects; some clients kill after two
@@ -127,7 +128,9 @@ class SessionMemories:
                 connected = self._connected = _ConnectedMemories(url, self._session.memories(new=new))
             connected.users += 1
         try:
-            yield connected.memories
+            memories = connected.memories
+            # The service recognises this client by its name.
+            yield memories if url else cast("Keeper", memories).as_assistant()
         finally:
             with self._changed:
                 connected.users -= 1

@@ -27,7 +27,7 @@ from cofio.cli.shared_options import (
     yes_option,
 )
 from cofio.errors import CofioError, InvalidInput
-from cofio.models.memory import Change, Fact, FreshnessResult, Hit, Memory, is_poor_match
+from cofio.models.memory import Change, Fact, FreshnessResult, Hit, Memory, is_poor_match, known_fields
 
 _keep_secret_option = click.option(
     "--keep-secret", is_flag=True, help="Store secrets as they are. Agents are never shown them."
@@ -140,9 +140,7 @@ def _from_json(line: str, about: dict[str, Any]) -> Fact:
         raise InvalidInput("The line is not a JSON object.", 'Give one object per line, such as {"text": "..."}.')
     if "timestamp" in fields:
         fields.setdefault("created_at", fields.pop("timestamp"))
-    known_fields = Fact.__dataclass_fields__
-    if unknown := sorted(fields.keys() - known_fields.keys()):
-        raise InvalidInput(f"A fact has no field {', '.join(unknown)}.", f"Fields: {', '.join(known_fields)}.")
+    known_fields(fields, Fact, "fact")
     return Fact(**{"text": "", **about, **fields})
 
 

@@ -62,9 +62,10 @@ from cofio.models.memory import (
     as_scope,
     to_plain,
 )
+from cofio.models.provenance import SERVICE_FIELDS
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
 
-_BY_SERVICE = ("anchors",)  # fields of a fact that the service determines
+_BY_SERVICE = ("anchors", *SERVICE_FIELDS)  # fields of a fact that the service determines
 _QUERIES_AT_ONCE = 100  # limit of /search/batch
 _Value = TypeVar("_Value")
 

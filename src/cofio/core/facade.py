@@ -29,7 +29,6 @@ from cofio.dashboard.service import DashboardService
 from cofio.ingest import sanitize
 from cofio.ingest.pipeline import Learner
 from cofio.ingest.reconcile.compare import JudgedComparer, WordComparer
-from cofio.ingest.writer import Writer
 from cofio.maintenance.service import MaintenanceService
 from cofio.markdown_notes.service import NotesService
 from cofio.models.dashboard import Injection
@@ -132,6 +131,12 @@ class Keeper:
         limited.services = self.services.for_viewer(viewer)
         return limited
 
+    def as_assistant(self) -> Keeper:
+        """Return this keeper as an agent uses it: what it stores holds the assistant's words, not the user's."""
+        limited = object.__new__(Keeper)
+        limited.services = self.services.for_assistant()
+        return limited
+
     @property
     def viewer(self) -> Viewer | None:
         """The viewer; None for the owner, who sees everything."""
@@ -163,7 +168,7 @@ class Keeper:
     purge = _delegate(lambda to: to.memories, MemoryService.purge)
     mark_fresh = _delegate(lambda to: to.memories, MemoryService.mark_fresh)
     bulk = _delegate(lambda to: to.memories, MemoryService.bulk)
-    apply = _delegate(lambda to: to.writer, Writer.apply)
+    apply = _delegate(lambda to: to.memories, MemoryService.apply)
     get = _delegate(lambda to: to.memories, MemoryService.get)
     list = _delegate(lambda to: to.memories, MemoryService.list)
     count = _delegate(lambda to: to.memories, MemoryService.count)

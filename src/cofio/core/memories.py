@@ -47,7 +47,7 @@ from cofio.models.memory import (
     fact_of,
     known_fields,
 )
-from cofio.ports import Basis, Judge, Store, Vector
+from cofio.ports import Basis, Clock, Judge, Store, Vector
 from cofio.retrieval.log import RetrievalLog
 from cofio.text.tokens import embedding_text
 
@@ -58,6 +58,7 @@ class MemoryService:
 
     writer: Writer
     log: RetrievalLog
+    clock: Clock
     comparer: Comparer
     judge: Judge | None  # None: patterns and words decide
     duplicate_threshold: float
@@ -100,7 +101,7 @@ class MemoryService:
         writer = self.writer
         redactors = [writer.redactor(keep_secret=keep_secret) for _ in facts]
         clean = [redactor.record(as_fact(fact, {})) for redactor, fact in zip(redactors, facts, strict=True)]
-        checked = [writer.add_anchors(writer.access.own_fact(fact)) for fact in clean]
+        checked = [writer.add_anchors(self._own_fact(fact)) for fact in clean]
         if not checked:
             return []
         check_author(by, why)
@@ -136,6 +137,24 @@ class MemoryService:
             changeset = writer.commit(*decide_facts(), by=by, why=why, basis=basis)
         return typed.changes(changeset.changes)
 
+    def apply(
+        self,
+        decisions: Sequence[Decision],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+        part_of: int | None = None,
+    ) -> Changeset:
+        """Apply decisions in one transaction; those about domain knowledge are applied last."""
+        own_decisions = [self.writer.access.own_decision(decision) for decision in decisions]
+        return self.writer.apply(own_decisions, by=by, why=why, undoes=undoes, part_of=part_of)
+
+    def _own_fact(self, fact: Fact) -> Fact:
+        """Return the fact as the caller may store it. A time in the future becomes now: it could not be corrected."""
+        own = self.writer.access.own_fact(fact)
+        return replace(own, created_at=min(own.created_at, self.clock()))
+
     def _detect_kind(self, fact: Fact) -> Fact:
         """Return a typed-in fact with the kind detected from its text, if none was given."""
         if fact.kind != "other" or fact.category != "detail" or self.judge is None:
@@ -156,7 +175,7 @@ class MemoryService:
 
         Secrets in the new values are redacted as in `add`; values that do not change are left alone.
         """
-        edits = [Edit(memory_id, changes, why)]
+        edits = [Edit(memory_id, changes, why, self.writer.access.provenance)]
         changeset = self.writer.apply_corrections(edits, by=by, why=why or "edit", keep_secret=keep_secret)
         return changeset.changes[0]
 
@@ -171,7 +190,7 @@ class MemoryService:
 
         def decide_update() -> builtins.list[Decision]:
             fact = as_fact(new, fields) if isinstance(new, Fact) else self._build_successor(old_id, new, fields)
-            update = Update(old_id, fact, why)
+            update = Update(old_id, self._own_fact(fact), why)
             return [update, *self.writer.removed_rows([update])]
 
         changeset = self.writer.decide_and_apply(decide_update, by=by, why=why or "supersede")

@@ -107,15 +107,18 @@ class Services:
         staleness: StalenessChecker,
         viewer: Viewer | None = None,
         owner: Services | None = None,
+        *,
+        is_assistant: bool = False,
     ) -> None:
+        self._arguments = shared, staleness, viewer, owner
         store, clock, encoder = shared.store, shared.clock, shared.encoder
         log, options = shared.retrieval_log, shared.options
         self.shared = shared
-        self.access = access = Access(store, viewer)
+        self.access = access = Access(store, viewer, is_assistant=is_assistant)
         self.writer = writer = Writer(access, encoder, staleness, shared.lock, shared.on_invalidate)
         self.history = HistoryService(writer)
         self.memories = MemoryService(
-            writer, log, shared.comparer, shared.judge, options.duplicate_threshold, options.novelty_threshold
+            writer, log, clock, shared.comparer, shared.judge, options.duplicate_threshold, options.novelty_threshold
         )
         self.episodes = EpisodeService(access, encoder, enabled=options.episodes)
         self.sessions = SessionService(access)
@@ -152,3 +155,7 @@ class Services:
         """Return the services limited to what a viewer may see; files of this machine are not read for them."""
         self.access.require_owner("Switching the viewer")
         return Services(self.shared, StalenessChecker(reads=False), viewer, self)
+
+    def for_assistant(self) -> Services:
+        """Return the same services for an agent: what it stores holds the assistant's words."""
+        return Services(*self._arguments, is_assistant=True)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, GateVerdict, Sentence
+from cofio.models.provenance import role_provenance
 from cofio.text import sentences
 
 GREETING = "Greeting or confirmation"
@@ -55,15 +56,20 @@ def judge(exchange: Exchange, find: Find) -> GateVerdict:
     """
     messages = [(message.role, sentences.split(message.text)) for message in exchange.messages]
     if exchange.context == OBSERVATION:
-        return GateVerdict(
-            tuple(replace(weigh(text, "user", find), role=role) for role, texts in messages for text in texts)
-        )
+        return GateVerdict(tuple(_weigh_observed(text, role, find) for role, texts in messages for text in texts))
     verdicts = [weigh(text, role, find) for role, texts in messages for text in texts]
     if any(verdict.role == "user" and verdict.way != "skip" for verdict in verdicts):
         for place, verdict in enumerate(verdicts):
             if verdict.role == "assistant" and verdict.reason == NOTHING and _may_state(verdict.text):
                 verdicts[place] = replace(verdict, way="model", reason=UNREAD)
     return GateVerdict(tuple(verdicts))
+
+
+def _weigh_observed(text: str, role: str, find: Find) -> Sentence:
+    """Return the verdict on a sentence that counts like the user's; its facts hold the words of its role."""
+    sentence = weigh(text, "user", find)
+    facts = tuple(replace(fact, provenance=role_provenance(role)) for fact in sentence.found)
+    return replace(sentence, role=role, found=facts)
 
 
 def weigh(text: str, role: str, find: Find) -> Sentence:

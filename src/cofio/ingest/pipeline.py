@@ -64,7 +64,7 @@ from cofio.models.exchange import (
     TokenUsage,
 )
 from cofio.models.memory import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
-from cofio.models.provenance import role_provenance
+from cofio.models.provenance import least_trusted, role_provenance
 from cofio.ports import LLM, Basis, Judge, Matrix, Store, Vector
 from cofio.stores.scoped import scope_to_owner
 from cofio.text.tokens import embedding_text, search_terms, tail_of
@@ -651,6 +651,8 @@ def _build_fact(extracted: ExtractedFact, exchange: Exchange) -> Fact:
         visibility=exchange.visibility,
         context=extracted.said if extracted.said != extracted.text else "",
         created_at=exchange.at,
-        provenance=extracted.provenance or role_provenance(extracted.role),
+        provenance=least_trusted(
+            extracted.provenance or role_provenance(extracted.role), exchange.provenance or "user"
+        ),
         author=extracted.author,
     )

@@ -91,10 +91,9 @@ class NotesService:
         place = self._label_folder(files.make(self._folder()), "")
         while (place.path / (name := f"{hour}-{secrets.token_hex(4)}.md")).exists():
             pass
+        note = self._writer.access.own_fact(_make_fact(summary, tags, fields, place.source(name), name))
         redactor = self._writer.redactor()
-        fact = redactor.record(
-            self._writer.access.own_fact(_make_fact(summary, tags, fields, place.source(name), name))
-        )
+        fact = replace(redactor.record(note), provenance="import")
         page = sections.flushed_page(fact.text, fact.tags, hour)
         with files.draft(place.path, page) as written:
             done, _ = self._writer.apply_without_embedder([Add(fact)], by=by, why="flush", part_of=None)
@@ -438,6 +437,7 @@ class _FolderSync:
             context=part.context,
             metadata=part.to_metadata(path),
             created_at=part.created_at,
+            provenance="import",
         )
         return Redactor().record(fact)
 

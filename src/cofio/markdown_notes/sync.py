@@ -194,7 +194,7 @@ def bring_up_to_date(
     changes = {name: value for name, value in fields.items() if getattr(memory, name) != value}
     if "kind" in changes:
         changes["category"] = fact.category  # otherwise derived from the new kind
-    return [Edit(memory.id, changes, "its note was edited")] if changes else []
+    return [Edit(memory.id, changes, "its note was edited", "import")] if changes else []
 
 
 def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
@@ -221,7 +221,7 @@ def for_note(pair: SectionPair, memory: Memory | None) -> list[Decision]:
     after = apply_edit(memory, fields)
     changes = {name: value for name in fields if (value := getattr(after, name)) != getattr(memory, name)}
     back: list[Decision] = [Restore(memory.id, "its note was edited")] if memory.archived else []
-    return [*back, *([Edit(memory.id, changes, "its note was edited")] if changes else [])]
+    return [*back, *([Edit(memory.id, changes, "its note was edited", "import")] if changes else [])]
 
 
 def file_state(path: str, stamp: Stamp, content_hash: str, parts: Iterable[tuple[Section | Note, int]]) -> FileState:

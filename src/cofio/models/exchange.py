@@ -82,6 +82,7 @@ class Exchange(JsonFields):
     at: str = ""  # time of the turn; "" is set on receipt
     injected: tuple[str, ...] = ()  # text injected into the context (recalled memories, boot files); not learned again
     series: int = 0  # of a backfill: first changeset of its series, which is undone as a whole
+    provenance: str = ""  # whose words the messages are, where an agent sent them; set by the service
 
     def __post_init__(self) -> None:
         for name in ("source", "project", "context", "client", "session", "turn", "agent", "user", "team"):

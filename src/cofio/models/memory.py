@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol,
 
 from cofio.errors import InvalidInput, TooLarge
 from cofio.models.json_values import JsonFields
-from cofio.models.provenance import PROVENANCES, least_trusted, method_provenance
+from cofio.models.provenance import PROVENANCES, SERVICE_FIELDS, least_trusted, method_provenance
 
 if TYPE_CHECKING:
     from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, Table
@@ -283,6 +283,10 @@ class Fact:
         _fill(self, "metadata", _check_metadata(self.metadata))
         if self.created_at != "":
             _fill(self, "created_at", to_utc_iso(self.created_at))
+
+
+#: Fields that a caller may set.
+FACT_FIELDS = tuple(f.name for f in fields(Fact) if f.name not in SERVICE_FIELDS)
 
 
 class Doc(NamedTuple):
@@ -1121,8 +1125,7 @@ def as_scope(within: Mapping[str, Any]) -> Scope:
 
 def known_fields(values: Mapping[str, Any], kind: type[Fact] | type[Query] | type[Scope], name: str) -> None:
     """Raise InvalidInput for names that are not fields of the type."""
-    unknown = sorted(values.keys() - kind.__dataclass_fields__.keys())
+    known = FACT_FIELDS if kind is Fact else tuple(kind.__dataclass_fields__)
+    unknown = sorted(values.keys() - set(known))
     if unknown:
-        raise InvalidInput(
-            f"A {name} has no field {', '.join(unknown)}.", f"Fields: {', '.join(kind.__dataclass_fields__)}."
-        )
+        raise InvalidInput(f"A {name} has no field {', '.join(unknown)}.", f"Fields: {', '.join(known)}.")

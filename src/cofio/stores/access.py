@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cofio.models.domain_knowledge import Knowledge
 from cofio.models.exchange import Exchange
-from cofio.models.memory import Fact, Memory, Viewer, check_int
+from cofio.models.memory import Add, Adopt, Decision, Edit, Fact, Memory, Merge, Update, Viewer, check_int
+from cofio.models.provenance import Provenance, least_trusted
 from cofio.ports import Store
 from cofio.stores.row_mapping import no_memory
 from cofio.stores.scoped import ScopedStore, refuse
@@ -13,9 +16,13 @@ from cofio.stores.scoped import ScopedStore, refuse
 class Access:
     """Access of one caller to a store."""
 
-    def __init__(self, whole: Store, viewer: Viewer | None = None) -> None:
+    def __init__(self, whole: Store, viewer: Viewer | None = None, *, is_assistant: bool = False) -> None:
+        """Initialise; `is_assistant`: an agent calls, in the name of the viewer."""
         self.whole = whole
         self.viewer = viewer  # None for the owner, who sees everything
+        self._is_assistant = is_assistant
+        #: Whose words a text is that the caller gives.
+        self.provenance: Provenance = "assistant" if is_assistant or (viewer and viewer.agent) else "user"
         self._scoped = ScopedStore(whole, viewer) if viewer else None
         self.store: Store = self._scoped or whole  # limited to what the caller may see and change
 
@@ -32,13 +39,27 @@ class Access:
         return memories[0]
 
     def own_fact(self, fact: Fact) -> Fact:
-        """Return the fact with the owner and visibility that the caller may set."""
-        return self._scoped.fact(fact) if self._scoped else fact
+        """Return the fact with the owner and visibility that the caller may set, as the caller's words."""
+        own = replace(fact, provenance=self.provenance, author="")
+        return self._scoped.fact(own) if self._scoped else own
+
+    def own_decision(self, decision: Decision) -> Decision:
+        """Return the decision with its text as the caller's words, or as imported ones."""
+        match decision:
+            case Add() | Update() | Merge():
+                return replace(decision, fact=replace(decision.fact, provenance=self.provenance, author=""))
+            case Edit():
+                return replace(decision, provenance=self.provenance)
+            case Adopt(memory):
+                provenance = least_trusted(memory.provenance, "import")
+                return replace(decision, memory=replace(memory, provenance=provenance))
+        return decision
 
     def own_row(self, row: Knowledge) -> Knowledge:
         """Return the row with the owner that the caller may set, and with the id that follows from it."""
         return self._scoped.row(row) if self._scoped else row
 
     def own_exchange(self, exchange: Exchange) -> Exchange:
-        """Return the exchange with the owner that the caller may set."""
-        return self._scoped.exchange(exchange) if self._scoped else exchange
+        """Return the exchange with the owner that the caller may set; an agent's text is no user's."""
+        own = replace(exchange, provenance=self.provenance if self._is_assistant else "")
+        return self._scoped.exchange(own) if self._scoped else own

@@ -219,7 +219,8 @@ class ImportRun:
         metadata = {name: value for name, value in fact.metadata.items() if name != MAY_REPLACE}  # ids of another store
         changes = {**self.about, "metadata": metadata}
         changed = any(getattr(fact, name) != now for name, now in changes.items())
-        return self.own(Redactor().record(replace(fact, **changes) if changed else fact))
+        own = self.own(Redactor().record(replace(fact, **changes) if changed else fact))
+        return replace(own, provenance="import", author="")
 
     def _filter_new(self, facts: Sequence[Fact]) -> list[Fact]:
         """Return the facts with a new origin, and with words that are new at their place, each once."""

@@ -15,6 +15,7 @@ from cofio.errors import InvalidInput, NotFound
 from cofio.models.domain_knowledge import Knowledge, row_from_dict
 from cofio.models.maintenance import ExportedMemory
 from cofio.models.memory import (
+    FACT_FIELDS,
     MAX_LABEL,
     MAX_TEXT,
     Anchor,
@@ -26,12 +27,13 @@ from cofio.models.memory import (
     json_type,
     to_utc_iso,
 )
+from cofio.models.provenance import least_trusted
 from cofio.stores.snapshot_export import as_vector
 from cofio.transfer.export import KIND, VERSION
 
 MAX_LINE = 16_777_216  # bytes; a memory has at most some 300,000 without its sightings
 _HIGHEST = 100_000_000  # a higher id is an error: memory use grows with the highest id
-_FACT = tuple(field.name for field in fields(Fact))
+_EXPORTED = tuple(field.name for field in fields(Fact))
 _ANCHOR = tuple(field.name for field in fields(Anchor))
 _OCCURRENCE = tuple(field.name for field in fields(Occurrence))
 _MEND = "Fix the line and import again: existing entries are skipped. --skip-bad leaves such lines out."
@@ -67,7 +69,7 @@ def is_ours(path: Path, *, nearly: bool = False) -> bool:
     first = next(objects(JsonlFile(path)), None) if path.is_file() else None
     if not isinstance(first, NumberedRecord):
         return False
-    is_fact = "text" in first.plain and (nearly or first.plain.keys() <= {*_FACT, "id"})
+    is_fact = "text" in first.plain and (nearly or first.plain.keys() <= {*FACT_FIELDS, "id"})
     return "cofio" in first.plain or is_fact
 
 
@@ -223,7 +225,7 @@ def plain_fact(line: NumberedRecord, file: str) -> Fact:
     with _at_line(line.number):
         if not values.get("text"):
             raise InvalidInput("The field text is missing.")
-        unknown = sorted(values.keys() - set(_FACT))
+        unknown = sorted(values.keys() - set(FACT_FIELDS))
         if unknown:
             raise InvalidInput(
                 f"A fact has no field {', '.join(unknown)}. If this is an export of cofio, keep its first line."
@@ -239,14 +241,15 @@ def plain_fact(line: NumberedRecord, file: str) -> Fact:
 
 def _to_memory(plain: Mapping[str, Any]) -> Memory:
     _check_fields(plain, "id", "text", "created_at", "updated_at")
-    fact = _to_fact({name: plain[name] for name in _FACT if name in plain})
+    fact = _to_fact({"provenance": "import", **{name: plain[name] for name in _EXPORTED if name in plain}})
+    fact = replace(fact, provenance=least_trusted(fact.provenance, "import"))  # a file cannot raise the trust
     pinned = plain.get("pinned", False)
     if not isinstance(pinned, bool):
         raise InvalidInput(f"pinned must be true or false, not {pinned!r}.")
     previous = plain.get("previous_text")
     return Memory(
         id=_check_id(plain["id"], "id"),
-        **{name: getattr(fact, name) for name in _FACT},
+        **{name: getattr(fact, name) for name in _EXPORTED},
         updated_at=to_utc_iso(plain["updated_at"]),
         pinned=pinned,
         archived_at=_get_time(plain, "archived_at"),

@@ -253,7 +253,7 @@ class Endpoint:
         path = route.path.replace("{id}", str(context.id)).replace("{table}", context.table)
         act = f"{route.method} {path}"
         try:
-            reply = route.handler(state.as_viewer(context.viewer), payload, context)
+            reply = route.handler(state.for_caller(context), payload, context)
         except Forbidden as error:
             state.audit(context, act, "refused", error.message, service.clock())
             raise

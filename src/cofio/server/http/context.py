@@ -21,6 +21,7 @@ from cofio.server.http.auth import Auth
 from cofio.server.http.event_stream import EventBroadcaster
 from cofio.server.http.metrics import Metrics
 from cofio.server.http.responses import HandlerReply
+from cofio.server.mcp.caller import BY as MCP
 from cofio.server.openai_proxy.upstream import Upstream
 from cofio.server.session_handler import SessionHandler
 from cofio.settings import Settings
@@ -117,9 +118,15 @@ class AppState:
     settings: Settings = field(default_factory=Settings)  # in force
     doctor: Doctor | None = None
 
-    def as_viewer(self, viewer: Viewer | None) -> AppState:
-        """Return the same state, limited to what the viewer may see."""
-        return replace(self, keeper=self.keeper.as_viewer(viewer)) if viewer else self
+    def for_caller(self, context: RequestContext) -> AppState:
+        """Return the same state, limited to what the caller may see; `cofio mcp` calls for an agent."""
+        state = replace(self, keeper=self.keeper.as_viewer(context.viewer)) if context.viewer else self
+        is_mcp = context.headers.get("x-cofio-client", "").strip() == MCP
+        return state.as_assistant() if is_mcp else state
+
+    def as_assistant(self) -> AppState:
+        """Return the same state, as an agent uses it."""
+        return replace(self, keeper=self.keeper.as_assistant())
 
     def audit(self, context: RequestContext, act: str, outcome: str, summary: str, at: str = "") -> None:
         """Write an audit log entry. Without keys, callers cannot be identified and nothing is recorded."""

@@ -40,7 +40,7 @@ def exchange(state: AppState, request: bytes, context: RequestContext) -> Handle
         raise InvalidInput(
             "The Content-Type of the request is not JSON.", f"Send an MCP message with Content-Type: {JSON}."
         )
-    reply = sdk_server.handle_post(RequestDispatcher(state, context), headers, request)
+    reply = sdk_server.handle_post(RequestDispatcher(state.as_assistant(), context), headers, request)
     if reply.status >= 400 and not reply.media.startswith(JSON):
         raise InvalidInput(
             "The request is not a valid MCP request.", f"Send Accept: {JSON}, and one message per request."
