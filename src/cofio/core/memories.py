@@ -145,10 +145,14 @@ class MemoryService:
         why: str,
         undoes: int | None = None,
         part_of: int | None = None,
+        keep_secret: bool = False,
     ) -> Changeset:
-        """Apply decisions in one transaction; those about domain knowledge are applied last."""
+        """Apply decisions in one transaction; those about domain knowledge are applied last.
+
+        Secrets are redacted; only the owner may keep one.
+        """
         own_decisions = [self.writer.access.own_decision(decision) for decision in decisions]
-        return self.writer.apply(own_decisions, by=by, why=why, undoes=undoes, part_of=part_of)
+        return self.writer.apply(own_decisions, by=by, why=why, undoes=undoes, part_of=part_of, keep_secret=keep_secret)
 
     def _own_fact(self, fact: Fact) -> Fact:
         """Return the fact as the caller may store it. A time in the future becomes now: it could not be corrected."""
