@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -234,6 +235,14 @@ def test_revoked_key_is_reported(at: Machine) -> None:
 
 def test_wrong_key_is_distinguished_from_an_unavailable_service(at: Machine) -> None:
     assert "the configured one is wrong" in problem_text(at, "service", env={"COFIO_API_KEY": "another"})
+
+
+def test_degraded_service_is_reported_by_doctor_and_status(at: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=1, f_frsize=4_096))
+    assert "is full" in problem_text(at, "store")
+    assert json.loads(at("status", "--json").stdout)["health"] == "degraded"
+    lines = at("status").output.splitlines()
+    assert any(line.startswith("problem") and line.endswith("is full. Free some space.") for line in lines)
 
 
 def test_missing_hooks_are_named(at: Machine) -> None:

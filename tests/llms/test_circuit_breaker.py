@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from cofio.errors import Misconfigured, Unavailable
@@ -67,3 +69,14 @@ def test_breaker_has_name_and_profile_of_its_model() -> None:
     resting = CircuitBreaker(llm)
     assert (resting.provider_name, resting.model, resting.supports_audn) == ("ollama", "gemma3:4b", False)
     assert resting.profile == llm.profile
+
+
+def test_repeated_failure_or_wrong_setting_is_a_problem_until_a_call_succeeds() -> None:
+    watch, refused = ManualClock(), Misconfigured("The key is refused.", "Set it.")
+    resting = CircuitBreaker(ScriptedLLM([DOWN, DOWN, "fine", refused, "fine"]), watch)
+    for expected in ([], ["answered 503"], [], ["key is refused"], []):
+        with suppress(Unavailable, Misconfigured):
+            resting.complete("system", "user")
+        assert len(resting.problems()) == len(expected)
+        assert all(text in problem.says for text, problem in zip(expected, resting.problems(), strict=True))
+        watch.now += 1_000

@@ -98,11 +98,12 @@ def status(session: CliContext) -> None:
         return
     facts = dict(state)
     hooks = facts.pop("hooks")
+    problems = [("problem", f"{problem['says']} {problem['hint']}") for problem in facts.pop("problems", ())]
     if not state["running"]:
         facts = {name: state[name] for name in ("running", "store", "embedder", "problem") if name in state}
     elif state["uptime_seconds"] is not None and output.on_terminal():
         facts["uptime"] = output.span(facts.pop("uptime_seconds"))
-    output.facts_about([*facts.items(), *_describe_hooks(hooks)])
+    output.facts_about([*facts.items(), *problems, *_describe_hooks(hooks)])
     if not state["running"]:
         output.say("Start it with `cofio up`.")
 

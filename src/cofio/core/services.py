@@ -25,6 +25,7 @@ from cofio.ingest.reconcile.compare import Comparer
 from cofio.ingest.writer import Writer
 from cofio.maintenance.service import MaintenanceOptions, MaintenanceService
 from cofio.markdown_notes.service import NotesOptions, NotesService
+from cofio.models.diagnostics import Check, ProblemReporter
 from cofio.models.exchange import AT_ONCE, Batching
 from cofio.models.llm_calls import Limits, longest_call
 from cofio.models.memory import Viewer
@@ -150,6 +151,16 @@ class Services:
         self.embeddings = EmbeddingService(writer, self.episodes, shared.reranker)
         self.retention = RetentionService(access, clock, self.captures, self.episodes, self.llm_usage)
         self.transfer = TransferService(writer, log, shared.comparer, has_judge=shared.judge is not None)
+
+    def problems(self) -> list[Check]:
+        """Return the current problems of the store and of the models, from what is known already."""
+        components = (self.shared.store, self.shared.encoder, self.shared.llm)
+        return [
+            problem
+            for component in components
+            if isinstance(component, ProblemReporter)
+            for problem in component.problems()
+        ]
 
     def for_viewer(self, viewer: Viewer) -> Services:
         """Return the services limited to what a viewer may see; files of this machine are not read for them."""

@@ -107,6 +107,13 @@ def service(settings: Settings, state: Mapping[str, Any]) -> Check:
     return Check("service", "ok", f"{state['url']}, {memories:,} {'memory' if memories == 1 else 'memories'}")
 
 
+def check_problems(state: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield the problems that the service reports, except of models: these are tried afterwards."""
+    for problem in state.get("problems", ()):
+        if problem["name"] == "store":
+            yield Check(problem["name"], problem["state"], problem["says"], problem["hint"])
+
+
 def check_hangs(settings: Settings, state: Mapping[str, Any]) -> bool:
     """Return whether a service of this machine runs without answering."""
     return bool(state["running"] and not state["answering"] and not settings.url)

@@ -1,14 +1,17 @@
-"""Types of the doctor: the service interface it needs, and its findings.
+"""Findings about a running service: the problems its components report, and the checks of the doctor.
 
-Kept apart from the doctor, so that a service can be given one without importing code that inspects the machine.
+The doctor's types are kept apart from it, so that a service can be given one without importing code that inspects the
+machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
+from cofio.errors import CofioError, StoreBusy
 from cofio.models.exchange import Item
 
 State = Literal["ok", "warning", "wrong"]
@@ -22,6 +25,39 @@ class Check:
     state: State
     says: str
     remedy: str = ""
+
+
+@runtime_checkable
+class ProblemReporter(Protocol):
+    """Component that knows its own problems."""
+
+    def problems(self) -> Sequence[Check]:
+        """Return the current problems, from what is known already: `/health` asks at every call."""
+
+
+class FailureMonitor:
+    """The last error of one kind of call, until such a call succeeds."""
+
+    def __init__(self, name: str, *errors: type[CofioError], least: int = 1) -> None:
+        """Initialise; a problem is reported from the `least` consecutive error on."""
+        self._name, self._errors, self._least = name, errors, least
+        self._count, self._last = 0, Check(name, "ok", "")
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Record the outcome of one call. Other errors, and a busy store, count as neither success nor failure."""
+        try:
+            yield
+        except StoreBusy:
+            raise
+        except self._errors as error:
+            self._last = Check(self._name, "wrong", error.message, error.hint)
+            self._count += 1
+            raise
+        self._count = 0
+
+    def problems(self) -> list[Check]:
+        return [self._last] if self._count >= self._least else []
 
 
 class ServiceProbe(Protocol):

@@ -390,7 +390,8 @@ def _check_health(url: str, key: str) -> dict[str, Any]:
     with Client(url, key, timeout=5.0) as client:
         try:
             health = client.health()
-            answer = {"answering": True, "version": health.get("version"), "memories": health.get("memories")}
+            fields = {"health": "status", "version": "version", "memories": "memories", "problems": "problems"}
+            answer = {"answering": True, **{name: health[field] for name, field in fields.items() if field in health}}
             if health.get("auth") == "missing":
                 return {**answer, "key": "missing"}
             stats = client.stats()

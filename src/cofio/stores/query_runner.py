@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
+from cofio.models.diagnostics import Check
 from cofio.models.memory import Candidate, Matching, Scope, to_utc_iso
 from cofio.ports import Clock, Vector
 from cofio.stores.filters import Dialect, condition
@@ -102,6 +103,9 @@ class Database(Protocol):
 
     def snapshot(self) -> AbstractContextManager[Queries]:
         """Return a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
+
+    def problems(self) -> list[Check]:
+        """Return why writing fails, if it does."""
 
     def truncate_log(self) -> None:
         """Remove deleted words from the write-ahead log, if the database has one that can be read as a file."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound
+from cofio.models.diagnostics import Check
 from cofio.models.memory import (
     Candidate,
     Change,
@@ -57,6 +58,10 @@ class SqlStore(SqlAdapter):
         self.notes = SqlNotes(database, clock)
         self.domain = SqlKnowledgeTables(database, clock)
         self.token_embeddings = SqlTokenEmbeddings(database, clock)
+
+    def problems(self) -> list[Check]:
+        """Return the current problems of the store, without reading memories."""
+        return self._database.problems()
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

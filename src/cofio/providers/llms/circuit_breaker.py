@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cofio.errors import BudgetSpent, Misconfigured, Unavailable
+from cofio.models.diagnostics import Check
 from cofio.ports import LLM, Completion, Health
 from cofio.providers.llms.wrapper import Wrapper
 
 _FIRST, _LONGEST = 5.0, 300.0  # seconds
+_REPEATED = 2  # consecutive failures that are reported as a problem
 _UNTIL_MENDED = 60.0  # seconds of rest after an error that only the owner can fix
 
 
@@ -34,6 +36,13 @@ class CircuitBreaker(Wrapper):
         health = self._llm.health_check()
         error = self._error
         return Health(healthy=False, problem=str(error)) if health and error else health
+
+    def problems(self) -> list[Check]:
+        """Return the error of the last calls, if they failed repeatedly or cannot succeed."""
+        error = self._error
+        if error is None or (self._rests < _REPEATED and not isinstance(error, Misconfigured)):
+            return []
+        return [Check("model", "wrong", f"{self.provider_name}, {self.model}: {error.message}", error.hint)]
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """Return the wrapped model's reply, or raise the last error at once while the breaker is open."""

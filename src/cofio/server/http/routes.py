@@ -51,10 +51,10 @@ _EXCHANGE = {
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/health", memories.health, None, {
-              "status": Literal["healthy"], "version": str, "auth": Literal["open", "ok", "missing"],
-              "role": NotRequired[Role], "memories": NotRequired[int],
+              "status": Literal["healthy", "degraded"], "version": str, "auth": Literal["open", "ok", "missing"],
+              "role": NotRequired[Role], "memories": NotRequired[int], "problems": NotRequired[list[Check]],
           },
-          "Report whether the service runs and the key is valid.",
+          "Report whether the service runs and the key is valid; if it is degraded, the owner sees the problems.",
           public=True, pool=Pool.RESERVED, role="read"),
     Route("GET", "/stats", memories.stats, None, res.StatsResponse,
           "Count memories, changes and retrievals, and report the size on disk.",

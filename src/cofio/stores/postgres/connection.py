@@ -26,6 +26,7 @@ from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
+from cofio.models.diagnostics import Check, FailureMonitor
 from cofio.stores.filters import POSTGRES
 from cofio.stores.query_runner import NO_VALUES, Queries, Row, Values
 from cofio.stores.sql_loader import migrations, queries, query_text
@@ -94,6 +95,7 @@ class PostgresServer:
     def __init__(self, url: str, *, connections: int = _CONNECTIONS) -> None:
         self.address, self.tenant = split_tenant(url)
         self.shown = display_url(url)
+        self._writes = FailureMonitor("store", StoreError)
         _refuse_unreadable(self.address, self.shown)
         with translated(self.shown):
             prepare(self.address)
@@ -135,7 +137,7 @@ class PostgresServer:
         With `alone`, no other process of the tenant is inside one at the same time: changesets are numbered in the
         order of their commits, and data that was read stays unchanged until the end.
         """
-        with self._connect() as connection, connection.transaction():
+        with self._writes.watch(), self._connect() as connection, connection.transaction():
             connection.execute(f"SET LOCAL lock_timeout = {int(1000 * (_PATIENCE if patience is None else patience))}")
             if alone:
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"tenant/{self.tenant}"),))
@@ -147,6 +149,9 @@ class PostgresServer:
         with self._connect() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield TenantQueries(connection, self.tenant)
+
+    def problems(self) -> list[Check]:
+        return self._writes.problems()
 
     def truncate_log(self) -> None:
         """Do nothing: the server keeps its log."""

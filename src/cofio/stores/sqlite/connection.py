@@ -13,6 +13,7 @@ from queue import Empty, LifoQueue
 from typing import Any
 
 from cofio.errors import CofioError, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
+from cofio.models.diagnostics import Check, FailureMonitor
 from cofio.stores.filters import SQLITE
 from cofio.stores.query_runner import BRIEFLY, NO_VALUES, Queries, Values
 from cofio.stores.row_mapping import as_json
@@ -20,6 +21,7 @@ from cofio.stores.sql_loader import migrations, queries, query_text
 
 APPLICATION_ID = 0x636F_6669  # "cofi": identifies our files among other SQLite files
 _BUSY_SECONDS = 15.0
+_LEAST_FREE = 8 * 1024 * 1024  # bytes: two write-ahead logs
 _PRAGMAS = (
     "foreign_keys = ON",
     "synchronous = FULL",
@@ -57,6 +59,7 @@ class StoreFile:
         self._lock = threading.RLock()
         self._readers: LifoQueue[SqliteConnection] = LifoQueue()
         self._closed = False
+        self._writes = FailureMonitor("store", StoreError)
         with translated(path):
             for folder in reversed(path.parents):  # memories are readable by their owner only
                 folder.mkdir(mode=0o700, exist_ok=True)
@@ -96,7 +99,7 @@ class StoreFile:
         Raise StoreBusy if the lock is not available within `patience` seconds. A file has one writer, so that each is
         alone.
         """
-        with self.alone(patience) as writer:
+        with self._writes.watch(), self.alone(patience) as writer:
             writer.execute("BEGIN IMMEDIATE")
             try:
                 yield writer
@@ -141,6 +144,18 @@ class StoreFile:
     def truncate_log(self) -> None:
         with suppress(StoreError):  # a concurrent reader blocks it; the log is overwritten later
             self.empty_log()
+
+    def problems(self) -> list[Check]:
+        """Return why writing fails, or would: the last write's error, a full disk, or missing permissions."""
+        try:
+            disk = os.statvfs(self.path.parent)
+        except OSError as error:
+            return [Check("store", "wrong", f"{self.path.parent} cannot be read: {error.strerror}.", _CHECK)]
+        if disk.f_bavail * disk.f_frsize < _LEAST_FREE:
+            return [Check("store", "wrong", f"The disk that holds {self.path} is full.", "Free some space.")]
+        if not all(os.access(path, os.W_OK) for path in (self.path, self.path.parent)):
+            return [Check("store", "wrong", f"{self.path} cannot be written.", _CHECK)]
+        return self._writes.problems()
 
     def size(self) -> int:
         """Return the bytes on disk, the write-ahead log included."""

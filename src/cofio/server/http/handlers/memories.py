@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from threading import Event
 from typing import Any
@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from cofio.errors import CofioError
 from cofio.models.auth import Key
+from cofio.models.diagnostics import Check
 from cofio.models.domain_knowledge import KnowledgeChange
 from cofio.models.memory import (
     Briefing,
@@ -40,11 +41,22 @@ _EXPORT_PART = 65_536  # minimum characters per chunk
 
 
 def health(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001
-    content: Plain = {"status": "healthy", "version": __version__, "auth": context.auth}
+    problems = state.keeper.services.problems()
+    status = "degraded" if problems else "healthy"
+    content: Plain = {"status": status, "version": __version__, "auth": context.auth}
     if context.auth == "missing":
         return content
+    if problems and context.viewer is None:
+        content["problems"] = format_checks(problems)
     memories = state.memory_count.value() if context.viewer is None else state.keeper.count()
     return {**content, **({"role": context.role} if context.auth == "ok" else {}), "memories": memories}
+
+
+def format_checks(checks: Iterable[Check]) -> list[Plain]:
+    return [
+        {"name": check.name, "state": check.state, "says": check.says, "hint": check.remedy * (check.state != "ok")}
+        for check in checks
+    ]
 
 
 def stats(state: AppState, request: None, context: RequestContext) -> Plain:  # noqa: ARG001

@@ -16,6 +16,7 @@ from cofio.models.exchange import Item
 from cofio.server.http import requests
 from cofio.server.http.context import AppState, RequestContext
 from cofio.server.http.handlers import ingest
+from cofio.server.http.handlers.memories import format_checks
 from cofio.settings import Settings
 
 Plain = dict[str, Any]
@@ -103,17 +104,10 @@ def examine(state: AppState, request: requests.DoctorRequest, context: RequestCo
         raise Forbidden("The doctor answers requests from the service's own machine only.", hint)
     if state.doctor is None:
         raise NotConfigured("This service cannot run the doctor.", "Start it with `cofio serve` or `cofio up`.")
-    checks = state.doctor(_InProcessService(state, context), request.about == "clients")
-    rows = [
-        {
-            "name": check.name,
-            "state": check.state,
-            "says": check.says,
-            "hint": check.remedy if check.state != "ok" else "",
-        }
-        for check in checks
-    ]
-    return {"checks": rows}
+    is_limited = request.about == "clients"
+    problems = () if is_limited else state.keeper.services.problems()
+    reported = [problem for problem in problems if problem.name == "store"]  # the doctor tries the models itself
+    return {"checks": format_checks([*reported, *state.doctor(_InProcessService(state, context), is_limited)])}
 
 
 class _InProcessService:
