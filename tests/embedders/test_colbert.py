@@ -90,3 +90,11 @@ def test_model_is_used_where_present_and_only_if_pinned(tmp_path: Path) -> None:
 def _dequantized(reading: bytes) -> np.ndarray:
     scale = np.frombuffer(reading, np.float32, 1)[0] / 127
     return np.frombuffer(reading, np.int8, offset=4).reshape(-1, WIDTH).astype(np.float32) * scale
+
+
+def test_damaged_encoding_is_like_no_text(tmp_path: Path) -> None:
+    sound = np.float32(1.0).tobytes() + bytes([60]) * WIDTH
+    damaged = [b"", b"ab", sound[:-3], np.float32(np.nan).tobytes() + sound[4:]]
+    scores = ColbertModel(tmp_path).likeness(sound, [sound, *damaged])
+    assert scores[0] > 1
+    assert scores[1:] == [0.0] * len(damaged)

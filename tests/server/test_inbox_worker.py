@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,8 @@ from cofio.core import Keeper
 from cofio.errors import StoreError
 from cofio.models.memory import Retrieval, days_before
 from cofio.server.background.inbox_worker import InboxWorker
+from cofio.stores.sqlite.store import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder
 
 
 def wait_until(condition: object, seconds: float = 20.0) -> None:
@@ -66,6 +70,24 @@ def test_worker_continues_after_a_store_error(keeper: Keeper, caplog: pytest.Log
         worker.stop()
     assert "The disk is full" in caplog.text
     assert "unexpected error" in caplog.text
+
+
+def test_damaged_vector_is_computed_again_in_the_background(tmp_path: Path) -> None:
+    path, clock = tmp_path / "cofio.db", FixedClock()
+    with Keeper(SqliteStore(path, clock), HashEmbedder(), clock) as keeper:
+        keeper.add_all(["We deploy with Fly.io", "The team lead is Ada"])
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE memory_id = 1")
+    file.close()
+    with Keeper(SqliteStore(path, clock), HashEmbedder(), clock) as keeper:
+        store = keeper.services.access.store
+        assert store.damaged_vectors() == [1]
+        worker = InboxWorker(keeper)
+        worker.start()
+        try:
+            wait_until(lambda: not store.damaged_vectors() and not store.missing_vectors(), 60.0)
+        finally:
+            worker.stop()
 
 
 def test_old_retrievals_are_forgotten_and_still_counted(keeper: Keeper) -> None:

@@ -93,10 +93,12 @@ def reembed(session: CliContext, missing: bool) -> None:
     """
     session.refuse_running_service("reembed", "it would continue with the old embedder")
     with session.open_keeper(session.settings) as keeper:
+        embeddings = keeper.services.embeddings
+        if missing:
+            embeddings.drop_damaged()
         counts = keeper.stats()
         total = counts["memories"] + counts["archived"]
         remaining = total - counts["vectors"] if missing else total
-        embeddings = keeper.services.embeddings
         with output.progress("Embedding", remaining, hidden=session.as_json) as bar:
             number = keeper.embed_missing(bar.move_to) if missing else keeper.reembed(bar.move_to)
         with output.progress("Re-ranking", embeddings.pending_token_embeddings(), hidden=session.as_json) as bar:

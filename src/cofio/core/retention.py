@@ -63,6 +63,11 @@ class EmbeddingService:
         """Embed memories without a vector, all or at most `most`; return their number."""
         return self.writer.embed_missing(progress, most=most)
 
+    def drop_damaged(self) -> int:
+        """Delete damaged vectors of memories and episodes, so that they are computed again; return their number."""
+        store = self.writer.access.store
+        return store.drop_damaged_vectors() + store.episodes.drop_damaged_vectors()
+
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed every memory and episode again with the current embedder; return the number of memories."""
         self.writer.access.require_owner("Re-embedding every memory")

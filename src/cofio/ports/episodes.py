@@ -80,6 +80,12 @@ class EpisodeIndex(Protocol):
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store vectors of passages that have none."""
 
+    def damaged_vectors(self) -> list[int]:
+        """Read every vector; return the passages whose vector cannot be used. Searches pass over such vectors."""
+
+    def drop_damaged_vectors(self) -> int:
+        """Delete damaged vectors, so that they are computed again; return their number."""
+
     def remove(self, ids: Sequence[int]) -> int:
         """Erase episodes permanently, with the words of their captures; return how many.
 

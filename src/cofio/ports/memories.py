@@ -148,6 +148,18 @@ class MemoryVectors(Protocol):
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store vectors of memories that have none."""
 
+    def missing_vectors(self) -> int:
+        """Return the number of memories without a usable vector, as far as known without reading every vector."""
+
+    def damaged_vectors(self) -> list[int]:
+        """Read every vector; return the memories whose vector is not finite, of another length, or not of unit length.
+
+        Searches pass over such vectors.
+        """
+
+    def drop_damaged_vectors(self) -> int:
+        """Delete damaged vectors, so that they are computed again; return their number."""
+
     def set_signature(self, signature: str, *, reset: bool = False) -> None:
         """Bind the store to an embedder. Raise EmbedderMismatch if it differs from the stored one;
 

@@ -124,6 +124,20 @@ class SqlEpisodes(SqlAdapter):
     def unembedded(self, limit: int) -> list[Passage]:
         return list(starmap(Passage, self._read("passage_unembedded", {"limit": limit})))
 
+    def damaged_vectors(self) -> list[int]:
+        return self._ranking.damaged()
+
+    def drop_damaged_vectors(self) -> int:
+        if damaged := self.damaged_vectors():
+            with self._database.writing(alone=True) as queries:
+                for name in ("drop_passage_vectors_of", "unembed_passages_of"):
+                    queries.run(name, {"ids": queries.ids(damaged)})
+                self._note_embedded(queries, damaged)
+        return len(damaged)
+
+    def _note_embedded(self, queries: Queries, ids: Sequence[int]) -> None:
+        """Record a change of vectors for processes that hold them in memory, if the dialect needs it."""
+
     def counts(self) -> EpisodeCounts:
         return EpisodeCounts(*self._read("count_episodes")[0])
 

@@ -120,6 +120,13 @@ class SearchIndex(Protocol):
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
         """Return the k rows of the scope with the highest BM25 for any of the words, best first."""
 
+    @property
+    def unusable(self) -> int:
+        """Number of rows known to have a damaged vector."""
+
+    def damaged(self) -> list[int]:
+        """Read every vector; return the rows whose vector is not finite, of another length, or not of unit length."""
+
 
 class SqlAdapter:
     """Part of an SQL store. The dialects differ in the named queries that it runs."""

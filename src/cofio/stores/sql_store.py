@@ -211,6 +211,22 @@ class SqlStore(SqlAdapter):
             queries.run("begin_tracking")
             queries.many("count_retrievals", updates)
 
+    def missing_vectors(self) -> int:
+        return int(self._read("count_missing_vectors")[0][0]) + self._ranking.unusable
+
+    def damaged_vectors(self) -> list[int]:
+        return self._ranking.damaged()
+
+    def drop_damaged_vectors(self) -> int:
+        if damaged := self.damaged_vectors():
+            with self._database.writing(alone=True) as queries:
+                queries.run("drop_vectors_of", {"ids": queries.ids(damaged)})
+                self._note_embedded(queries, damaged)
+        return len(damaged)
+
+    def _note_embedded(self, queries: Queries, ids: Sequence[int]) -> None:
+        """Record a change of vectors for processes that hold them in memory, if the dialect needs it."""
+
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
         name = "unembedded" if among is None else "unembedded_among"
         return list(map(to_memory, self._read_ids(name, among or (), {"limit": limit}, columns=LISTED)))
@@ -244,7 +260,7 @@ class SqlStore(SqlAdapter):
             "store": self.kind,
             "memories": live,
             "archived": total - live,
-            "vectors": vectors,
+            "vectors": vectors - self._ranking.unusable,
             "changesets": changesets,
             "retrievals": retrievals,
             "inbox_pending": pending,

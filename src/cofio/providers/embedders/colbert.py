@@ -86,7 +86,12 @@ def _load_projection() -> Matrix:
 
 
 def _unpack(reading: bytes) -> Matrix:
-    """Return the vectors of an encoding: the largest value as float32, then one byte per value."""
-    largest = np.frombuffer(reading, np.float32, 1)[0]
+    """Return the vectors of an encoding: the largest value as float32, then one byte per value.
+
+    A damaged encoding gives a zero vector, which is like no text.
+    """
+    largest = np.frombuffer(reading, np.float32, 1)[0] if len(reading) >= 4 + WIDTH else np.nan
+    if not np.isfinite(largest) or (len(reading) - 4) % WIDTH:
+        return np.zeros((1, WIDTH), np.float32)
     values = np.frombuffer(reading, np.int8, offset=4).reshape(-1, WIDTH)
     return values.astype(np.float32) * np.float32(largest / 127)

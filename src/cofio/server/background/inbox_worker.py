@@ -21,7 +21,7 @@ _PATIENCE = 1.0  # longest delay of an item for such a pause, in seconds
 _REST = 5.0  # seconds to wait after the store itself failed
 _RERANK_BATCH = 8  # memories encoded for re-ranking per step: about 0.2 s
 _INDEX_BATCH = 16  # captures indexed per step
-_EMBED_BATCH = 4  # passages embedded per step: about 0.2 s
+_EMBED_BATCH = 4  # memories and passages embedded per step: about 0.2 s
 _RETENTION_EVERY = 3600.0  # seconds between two retention runs
 _log = logging.getLogger(__name__)
 
@@ -53,6 +53,7 @@ class InboxWorker:
             llm_texts=llm_text_days,
         )
         self._retention_at = 0.0
+        self._may_lack_vectors = True
         self._last_capture = 0.0  # time of the last capture
         self._wake = threading.Event()
         self._stopping = False
@@ -115,6 +116,9 @@ class InboxWorker:
                 if not self._retention_at or time.monotonic() >= self._retention_at + _RETENTION_EVERY:
                     self._retention_at = time.monotonic()
                     self._apply_retention()
+                    if damaged := self._keeper.services.embeddings.drop_damaged():
+                        _log.warning("%d damaged vectors were deleted and are computed again", damaged)
+                    self._may_lack_vectors = True
                 pause = self._do_pending_work()
             except CofioError as error:
                 _log.warning("the inbox cannot be processed: %s", error)
@@ -136,7 +140,10 @@ class InboxWorker:
         except StoreBusy:  # writers of facts go first
             return _POLL
         try:
+            if self._may_lack_vectors:
+                self._may_lack_vectors = self._keeper.embed_missing(most=_EMBED_BATCH) == _EMBED_BATCH
+            has_more |= self._may_lack_vectors
             has_more |= self._keeper.services.episodes.embed_missing(most=_EMBED_BATCH) == _EMBED_BATCH
         except CofioError as error:  # such as an embedder that is down; word search works meanwhile
-            _log.debug("embedding of episodes postponed: %s", error)
+            _log.debug("embedding postponed: %s", error)
         return time.monotonic() - started if has_more else _POLL

@@ -180,6 +180,13 @@ class TenantRanking:
                 return _candidates(records)
         return _candidates(rows.all(f"{self._prefix}nearest_of_all", {**params, **values}, where=where))
 
+    unusable = 0  # searches pass over damaged vectors without counting them
+
+    def damaged(self) -> list[int]:
+        with self._server.reading() as rows:
+            dimension = self.state(rows).dimension
+            return rows.column(f"{self._prefix}damaged_vectors", {"dimension": dimension}) if dimension else []
+
     def _small_scope(self, rows: TenantQueries, scope: Scope, state: TenantState) -> list[int] | None:
         """Return every id of the scope if there are few, else None; cached while nothing changes."""
         if state.changeset != self._scopes_at or len(self._scopes) > _SCOPES_KEPT:

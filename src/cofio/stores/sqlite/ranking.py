@@ -5,13 +5,14 @@ One `Ranking` searches memories, another the passages of episodes; a `SearchInde
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from cofio.stores.sqlite.vector_index import VectorIndex
 
 _AT_ONCE = 4_096  # vectors read at a time
 _SCOPES_KEPT = 16
+_FLOAT = 4  # bytes of a number in a vector
+_LEAST_LENGTH, _GREATEST_LENGTH = 0.5, 2.0  # of a usable vector: 1, with room for rounding
+_log = logging.getLogger(__name__)
 _Find: TypeAlias = Callable[..., tuple[Ids, Scores]]
 
 
@@ -43,6 +47,7 @@ class InMemoryIndex:
     state: IndexState
     vectors: VectorIndex | None
     lengths: DocumentLengths
+    damaged: frozenset[int]  # rows whose vector cannot be used; the index is without them
 
 
 class Ranking:
@@ -83,13 +88,28 @@ class Ranking:
     def _read_changes(self, connection: sqlite3.Connection, state: IndexState) -> InMemoryIndex:
         held = self._held
         if held is None or held.state.generation != state.generation:
-            vectors = _load_vectors(connection, self._kind)
-            return InMemoryIndex(state, vectors, DocumentLengths.read(connection, self._kind))
+            vectors, damaged = _load_vectors(connection, self._kind)
+            return InMemoryIndex(state, vectors, DocumentLengths.read(connection, self._kind), damaged)
         since = held.state.changeset, held.state.embedded
         rows = connection.execute(self._kind.query("changed_vectors"), since).fetchall()
         ids = [row[0] for row in rows]
         lengths = held.lengths.with_changes(connection, ids, self._kind) if rows else held.lengths
-        return InMemoryIndex(state, _apply_changes(held.vectors, rows), lengths)
+        vectors, damaged = _apply_changes(held.vectors, rows)
+        return InMemoryIndex(state, vectors, lengths, held.damaged.difference(ids) | damaged)
+
+    @property
+    def unusable(self) -> int:
+        """Number of rows whose vector cannot be used, as of the last read."""
+        return len(self._held.damaged) if self._held else 0
+
+    def damaged(self) -> list[int]:
+        """Read every vector of the file; return the rows whose vector cannot be used."""
+        with self._file.reading() as connection:
+            _, size = connection.execute(self._kind.query("size_of_vectors")).fetchone()
+            rows, damaged = connection.execute(self._kind.query("all_vectors")), []
+            while batch := rows.fetchmany(_AT_ONCE):
+                damaged += _split_damaged(batch, size)[2]
+        return sorted(damaged)
 
     def nearest(self, vector: Vector, k: int, scope: Scope, also: Iterable[int] = ()) -> list[Candidate]:
         held = self.held()
@@ -150,39 +170,66 @@ class Ranking:
 
 def _apply_changes(
     vectors: VectorIndex | None, rows: Iterable[tuple[int, bytes | None, int | None]]
-) -> VectorIndex | None:
-    """Update the index with these memories: (id, vector or None, live)."""
-    new: list[tuple[int, bytes, bool]] = []
+) -> tuple[VectorIndex | None, set[int]]:
+    """Update the index with these memories: (id, vector or None, live). Return it with the ids of damaged vectors."""
+    new: list[tuple[int, bytes, int | None]] = []
     for memory_id, blob, live in rows:
         if blob is not None:
-            new.append((memory_id, blob, bool(live)))
+            new.append((memory_id, blob, live))
         elif vectors:
             vectors.drop(memory_id)
     if not new:
-        return vectors
-    vectors = vectors or VectorIndex(len(new[0][1]) // 4)
-    ids = np.array([memory_id for memory_id, _, _ in new], dtype=np.int64)
-    live_flags = np.array([live for _, _, live in new], dtype=bool)
-    vectors.put_many(ids, _to_matrix([blob for _, blob, _ in new]), live_flags)
-    return vectors
+        return vectors, set()
+    size = _FLOAT * vectors.dimension if vectors else max(len(row[1]) for row in new)
+    sound, matrix, damaged = _split_damaged(new, size)
+    if vectors:
+        for memory_id in damaged:
+            vectors.drop(memory_id)
+    if sound:
+        vectors = vectors or VectorIndex(size // _FLOAT)
+        ids = np.array([row[0] for row in sound], dtype=np.int64)
+        vectors.put_many(ids, matrix, np.array([row[2] for row in sound], dtype=bool))
+    return vectors, set(damaged)
 
 
-def _load_vectors(connection: sqlite3.Connection, kind: SearchIndexKind) -> VectorIndex | None:
+def _load_vectors(connection: sqlite3.Connection, kind: SearchIndexKind) -> tuple[VectorIndex | None, frozenset[int]]:
     count, size = connection.execute(kind.query("size_of_vectors")).fetchone()
     if not count:
-        return None
-    matrix = np.empty((count, size // 4), dtype="<f4")
+        return None, frozenset()
+    matrix = np.empty((count, size // _FLOAT), dtype="<f4")
     ids, live = np.empty(count, dtype=np.int64), np.empty(count, dtype=bool)
     rows, filled = connection.execute(kind.query("all_vectors")), 0
+    damaged: list[int] = []
     while batch := rows.fetchmany(_AT_ONCE):  # never all the blobs in addition to the matrix
-        end = filled + len(batch)
-        ids[filled:end], live[filled:end] = [row[0] for row in batch], [row[2] for row in batch]
-        matrix[filled:end] = _to_matrix([row[1] for row in batch])
-        filled = end
-    vectors = VectorIndex(size // 4)
-    vectors.load(ids, matrix, live)
-    return vectors
+        sound, block, unsound = _split_damaged(batch, size)
+        end = filled + len(sound)
+        ids[filled:end], live[filled:end] = [row[0] for row in sound], [row[2] for row in sound]
+        matrix[filled:end] = block
+        filled, damaged = end, damaged + unsound
+    if damaged:
+        some = ", ".join(map(str, sorted(damaged)[:5])) + (" …" if len(damaged) > 5 else "")
+        _log.warning("%d damaged vectors are left out of searches and will be computed again: %s", len(damaged), some)
+    if not filled:
+        return None, frozenset(damaged)
+    vectors = VectorIndex(size // _FLOAT)
+    vectors.load(ids[:filled], matrix[:filled], live[:filled])
+    return vectors, frozenset(damaged)
 
 
-def _to_matrix(blobs: Sequence[bytes]) -> Matrix:
-    return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
+def _split_damaged(rows: Sequence[tuple[Any, ...]], size: int) -> tuple[list[tuple[Any, ...]], Matrix, list[int]]:
+    """Return the rows (id, vector, …) whose vector can be used, these vectors, and the ids of the other rows.
+
+    A vector has unit length and so many bytes.
+    """
+    fitting = [row for row in rows if len(row[1]) == size and size % _FLOAT == 0]
+    matrix = _to_matrix([row[1] for row in fitting], size)
+    with np.errstate(all="ignore"):
+        squares = np.vecdot(matrix, matrix)
+    is_sound = (squares > _LEAST_LENGTH**2) & (squares < _GREATEST_LENGTH**2)  # False for NaN
+    sound = [row for row, is_usable in zip(fitting, is_sound.tolist(), strict=True) if is_usable]
+    usable = {row[0] for row in sound}
+    return sound, matrix[is_sound], [row[0] for row in rows if row[0] not in usable]
+
+
+def _to_matrix(blobs: Sequence[bytes], size: int) -> Matrix:
+    return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), size // _FLOAT)

@@ -106,8 +106,16 @@ class SqliteStore(SqlStore):
             self._refuse_another_embedder(self._read_signature(queries))
             for memory_id, vector in vectors.items():
                 if queries.count("fill_vector", {"id": memory_id, "vector": to_blob(vector)}):
-                    queries.run("note_embedded", {"id": memory_id})
+                    self._note_embedded(queries, [memory_id])
         self._follow_up()
+
+    def drop_damaged_vectors(self) -> int:
+        count = super().drop_damaged_vectors()
+        self._follow_up()
+        return count
+
+    def _note_embedded(self, queries: Queries, ids: Sequence[int]) -> None:
+        queries.many("note_embedded", [{"id": memory_id} for memory_id in ids])
 
     def set_signature(self, signature: str, *, reset: bool = False) -> None:
         with self._file.reading() as queries:
@@ -187,6 +195,9 @@ class SqliteEpisodes(SqlEpisodes):
     def _fill(self, queries: Queries, blobs: Mapping[int, bytes]) -> None:
         for number, blob in blobs.items():
             queries.run("passage_fill_vector", {"id": number, "vector": blob})
+
+    def _note_embedded(self, queries: Queries, ids: Sequence[int]) -> None:
+        queries.run("note_passage_changes", {"ids": queries.ids(ids)})
 
     def remove(self, ids: Sequence[int]) -> int:
         count = super().remove(ids)

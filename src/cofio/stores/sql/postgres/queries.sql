@@ -127,18 +127,34 @@ DELETE FROM vectors WHERE tenant = %(tenant)s AND memory_id = %(id)s;
 -- name: drop_vectors
 DELETE FROM vectors WHERE tenant = %(tenant)s;
 
+-- name: drop_vectors_of
+DELETE FROM vectors WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s::bigint[]);
+
+-- name: damaged_vectors
+SELECT memory_id FROM vectors
+WHERE tenant = %(tenant)s AND NOT (vector_dims(vector) = %(dimension)s AND vector_norm(vector) BETWEEN 0.5 AND 2)
+ORDER BY memory_id; -- NaN is greater than any number
+
+-- name: count_missing_vectors
+SELECT (SELECT count(*) FROM memories WHERE tenant = %(tenant)s) - (SELECT count(*) FROM vectors WHERE tenant = %(tenant)s);
+
 -- name: forget_old_vectors
 UPDATE changes SET vector = NULL WHERE tenant = %(tenant)s AND vector IS NOT NULL;
 
 -- name: vectors_of
 SELECT v.memory_id, vector_send(v.vector), m.archived_at IS NULL
 FROM vectors v JOIN memories m ON m.tenant = v.tenant AND m.id = v.memory_id
-WHERE v.tenant = %(tenant)s AND v.memory_id = ANY(%(ids)s::bigint[]);
+WHERE v.tenant = %(tenant)s AND v.memory_id = ANY(%(ids)s::bigint[])
+    AND vector_dims(v.vector) = (SELECT value::integer FROM meta WHERE tenant = %(tenant)s AND name = 'dimension')
+    AND vector_norm(v.vector) BETWEEN 0.5 AND 2; -- false for NaN, which is greater than any number
 
 -- name: vectors_within
 SELECT v.memory_id, vector_send(v.vector), archived_at IS NULL
 FROM vectors v JOIN memories m ON m.tenant = v.tenant AND m.id = v.memory_id
-WHERE v.tenant = %(tenant)s AND v.memory_id > %(after)s AND {where} ORDER BY v.memory_id LIMIT %(limit)s;
+WHERE v.tenant = %(tenant)s AND v.memory_id > %(after)s AND {where}
+    AND vector_dims(v.vector) = (SELECT value::integer FROM meta WHERE tenant = %(tenant)s AND name = 'dimension')
+    AND vector_norm(v.vector) BETWEEN 0.5 AND 2
+ORDER BY v.memory_id LIMIT %(limit)s;
 
 -- name: has_nearness
 SELECT to_regclass('vectors_by_nearness_{dimension}') IS NOT NULL;
@@ -170,17 +186,23 @@ FROM (
     WHERE v.tenant = %(tenant)s AND vector_dims(v.vector) = {dimension} AND {where}
     ORDER BY v.vector::halfvec({dimension}) <#> %(vector)b::vector::halfvec({dimension}) LIMIT %(many)s
 ) near
+WHERE vector_norm(vector) BETWEEN 0.5 AND 2
 ORDER BY cosine DESC, memory_id LIMIT %(k)s;
 
 -- name: nearest_of_all
 SELECT v.memory_id, -(v.vector <#> %(vector)b::vector) AS cosine
 FROM vectors v JOIN memories m ON m.tenant = v.tenant AND m.id = v.memory_id
 WHERE v.tenant = %(tenant)s AND {where}
+    AND vector_dims(v.vector) = (SELECT value::integer FROM meta WHERE tenant = %(tenant)s AND name = 'dimension')
+    AND vector_norm(v.vector) BETWEEN 0.5 AND 2
 ORDER BY cosine DESC, v.memory_id LIMIT %(k)s;
 
 -- name: cosines
 SELECT memory_id, -(vector <#> %(vector)b::vector) AS cosine FROM vectors
-WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s::bigint[]) ORDER BY {order} LIMIT %(k)s;
+WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s::bigint[])
+    AND vector_dims(vector) = (SELECT value::integer FROM meta WHERE tenant = %(tenant)s AND name = 'dimension')
+    AND vector_norm(vector) BETWEEN 0.5 AND 2
+ORDER BY {order} LIMIT %(k)s;
 
 -- name: unembedded
 SELECT {columns} FROM memories m
@@ -977,7 +999,10 @@ SELECT
 -- name: dots
 SELECT m.id, left(m.text, %(characters)s), m.category, m.project, m.created_at, vector_send(v.vector)
 FROM memories m JOIN vectors v ON v.tenant = m.tenant AND v.memory_id = m.id
-WHERE m.tenant = %(tenant)s AND {where} ORDER BY m.id DESC LIMIT %(most)s;
+WHERE m.tenant = %(tenant)s AND {where}
+    AND vector_dims(v.vector) = (SELECT value::integer FROM meta WHERE tenant = %(tenant)s AND name = 'dimension')
+    AND vector_norm(v.vector) BETWEEN 0.5 AND 2
+ORDER BY m.id DESC LIMIT %(most)s;
 
 -- name: count_dots
 SELECT count(*) FROM memories m JOIN vectors v ON v.tenant = m.tenant AND v.memory_id = m.id
@@ -1123,6 +1148,7 @@ FROM (
     WHERE v.tenant = %(tenant)s AND vector_dims(v.vector) = {dimension} AND {where}
     ORDER BY v.vector::halfvec({dimension}) <#> %(vector)b::vector::halfvec({dimension}) LIMIT %(many)s
 ) near
+WHERE vector_norm(vector) BETWEEN 0.5 AND 2
 ORDER BY cosine DESC, passage_id LIMIT %(k)s;
 
 -- name: passage_nearest_of_all
@@ -1130,11 +1156,16 @@ SELECT v.passage_id, -(v.vector <#> %(vector)b::vector) AS cosine
 FROM passage_vectors v JOIN passages p ON p.tenant = v.tenant AND p.id = v.passage_id
 JOIN episodes e ON e.tenant = p.tenant AND e.id = p.episode_id
 WHERE v.tenant = %(tenant)s AND {where}
+    AND vector_dims(v.vector) = (SELECT value::integer FROM meta WHERE tenant = %(tenant)s AND name = 'dimension')
+    AND vector_norm(v.vector) BETWEEN 0.5 AND 2
 ORDER BY cosine DESC, v.passage_id LIMIT %(k)s;
 
 -- name: passage_cosines
 SELECT passage_id AS memory_id, -(vector <#> %(vector)b::vector) AS cosine FROM passage_vectors
-WHERE tenant = %(tenant)s AND passage_id = ANY(%(ids)s::bigint[]) ORDER BY {order} LIMIT %(k)s;
+WHERE tenant = %(tenant)s AND passage_id = ANY(%(ids)s::bigint[])
+    AND vector_dims(vector) = (SELECT value::integer FROM meta WHERE tenant = %(tenant)s AND name = 'dimension')
+    AND vector_norm(vector) BETWEEN 0.5 AND 2
+ORDER BY {order} LIMIT %(k)s;
 
 -- name: passage_lengths
 SELECT count(*), coalesce(sum(length), 0)::bigint FROM passages WHERE tenant = %(tenant)s;
@@ -1176,6 +1207,19 @@ DELETE FROM passage_vectors WHERE tenant = %(tenant)s;
 -- name: unembed_passages
 INSERT INTO unembedded (tenant, passage_id) SELECT tenant, id FROM passages WHERE tenant = %(tenant)s
 ON CONFLICT DO NOTHING;
+
+-- name: drop_passage_vectors_of
+DELETE FROM passage_vectors WHERE tenant = %(tenant)s AND passage_id = ANY(%(ids)s::bigint[]);
+
+-- name: unembed_passages_of
+INSERT INTO unembedded (tenant, passage_id)
+SELECT tenant, id FROM passages WHERE tenant = %(tenant)s AND id = ANY(%(ids)s::bigint[])
+ON CONFLICT DO NOTHING;
+
+-- name: passage_damaged_vectors
+SELECT passage_id FROM passage_vectors
+WHERE tenant = %(tenant)s AND NOT (vector_dims(vector) = %(dimension)s AND vector_norm(vector) BETWEEN 0.5 AND 2)
+ORDER BY passage_id;
 
 -- name: episodes_saying
 SELECT id FROM episodes e

@@ -89,11 +89,20 @@ DELETE FROM vectors WHERE memory_id = :id;
 -- name: drop_vectors
 DELETE FROM vectors;
 
+-- name: drop_vectors_of
+DELETE FROM vectors WHERE memory_id IN (SELECT value FROM json_each(:ids));
+
+-- name: count_missing_vectors
+SELECT (SELECT count(*) FROM memories) - (SELECT count(*) FROM vectors);
+
 -- name: forget_old_vectors
 UPDATE changes SET vector = NULL WHERE vector IS NOT NULL;
 
 -- name: size_of_vectors
-SELECT count(*), (SELECT length(vector) FROM vectors LIMIT 1) FROM vectors;
+SELECT count(*), ( -- the usual size: a damaged vector may have another
+    SELECT length(vector) FROM (SELECT vector FROM vectors ORDER BY memory_id DESC LIMIT 100)
+    GROUP BY 1 ORDER BY count(*) DESC, 1 DESC LIMIT 1
+) FROM vectors;
 
 -- name: all_vectors
 SELECT v.memory_id, v.vector, m.archived_at IS NULL FROM vectors v JOIN memories m ON m.id = v.memory_id;
@@ -831,7 +840,10 @@ WHERE p.id IN (SELECT value FROM json_each(:ids)) AND {where};
 SELECT p.id FROM passages p JOIN episodes e ON e.id = p.episode_id WHERE {where};
 
 -- name: passage_size_of_vectors
-SELECT count(*), (SELECT length(vector) FROM passage_vectors LIMIT 1) FROM passage_vectors;
+SELECT count(*), (
+    SELECT length(vector) FROM (SELECT vector FROM passage_vectors ORDER BY passage_id DESC LIMIT 100)
+    GROUP BY 1 ORDER BY count(*) DESC, 1 DESC LIMIT 1
+) FROM passage_vectors;
 
 -- name: passage_all_vectors
 SELECT passage_id, vector, 1 FROM passage_vectors;
@@ -867,6 +879,15 @@ DELETE FROM passage_vectors;
 
 -- name: unembed_passages
 INSERT OR IGNORE INTO unembedded (passage_id) SELECT id FROM passages;
+
+-- name: drop_passage_vectors_of
+DELETE FROM passage_vectors WHERE passage_id IN (SELECT value FROM json_each(:ids));
+
+-- name: unembed_passages_of
+INSERT OR IGNORE INTO unembedded (passage_id) SELECT id FROM passages WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: note_passage_changes
+INSERT INTO passage_changes (passage_id) SELECT value FROM json_each(:ids);
 
 -- name: episodes_saying
 SELECT id FROM episodes e
