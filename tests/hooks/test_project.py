@@ -89,12 +89,92 @@ def test_bare_repository_next_to_its_worktrees_uses_the_folder(at: Path, web: Pa
     assert project.name(project_of(shop)) == "shop"
 
 
-def test_separate_git_dir_is_one_project_with_its_worktrees(at: Path) -> None:
-    (at / "tree").mkdir()
+def test_separate_git_dir_belongs_to_its_tree(at: Path) -> None:
+    """Nothing in such a git directory names the tree; with `core.worktree` its worktrees belong to the tree too."""
+    (at / "tree" / "src").mkdir(parents=True)
     git("init", "--separate-git-dir", str(at / "store"), at=at / "tree")
     git("commit", "--allow-empty", "-m", "first", at=at / "tree")
     git("worktree", "add", str(at / "fix"), at=at / "tree")
-    assert project_of(at / "tree") == project_of(at / "fix") == str(at / "store")
+    assert project_of(at / "tree") == project_of(at / "tree" / "src") == str(at / "tree")
+    assert project_of(at / "fix") == str(at / "store")
+    git("config", "core.worktree", str(at / "tree"), at=at / "tree")
+    assert project_of(at / "fix") == project_of(at / "tree") == project_of(at / "store") == str(at / "tree")
+
+
+def test_absorbed_submodule_keeps_its_project(at: Path, web: Path) -> None:
+    git("clone", str(web), str(web / "lib"), at=at)
+    assert project_of(web / "lib") == str(web / "lib")
+    git("submodule", "add", "./lib", at=web)
+    git("submodule", "absorbgitdirs", at=web)
+    assert (web / "lib" / ".git").is_file()
+    assert project_of(web / "lib") == project_of(web / ".git" / "modules" / "lib") == str(web / "lib")
+    git("config", "extensions.worktreeConfig", "true", at=web / "lib")
+    worktree = (web / ".git" / "modules" / "lib" / "config").read_text()
+    (web / ".git" / "modules" / "lib" / "config.worktree").write_text("[core]\n\tworktree = ../../../lib\n")
+    (web / ".git" / "modules" / "lib" / "config").write_text(worktree.replace("worktree = ", "other = "))
+    git("worktree", "add", str(at / "fix"), at=web / "lib")
+    assert project_of(at / "fix") == project_of(web / "lib") == str(web / "lib")
+
+
+# ── folders that somebody else has made ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def payroll(at: Path) -> Path:
+    """Create another project, with a linked worktree and a bare clone."""
+    payroll = at / "payroll"
+    payroll.mkdir()
+    git("init", at=payroll)
+    git("commit", "--allow-empty", "-m", "first", at=payroll)
+    git("worktree", "add", str(at / "payroll-fix"), at=payroll)
+    git("clone", "--bare", str(payroll), str(at / "payroll.git"), at=at)
+    return payroll
+
+
+def make_bare(folder: Path, worktree: str) -> Path:
+    """Create what git takes for a bare repository; a clone may contain it."""
+    for part in ("objects", "refs"):
+        (folder / part).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "config").write_text(f"[core]\n\tworktree = {worktree}\n")
+    return folder
+
+
+def test_bare_repository_inside_a_clone_is_ignored(at: Path, web: Path, payroll: Path) -> None:
+    inner = make_bare(web / "packages" / "sub", "../../../payroll")
+    assert project_of(inner) == project_of(inner / "refs") == str(web) != str(payroll)
+
+
+def test_bare_repository_cannot_name_another_tree(at: Path, payroll: Path) -> None:
+    alone = make_bare(at / "alone", "../payroll")
+    assert project_of(alone) == project_of(alone / "refs") == str(alone)
+
+
+@pytest.mark.parametrize(
+    "target", ["../payroll/.git", "../payroll/.git/worktrees/payroll-fix", "../payroll.git", "../payroll-fix/.git"]
+)
+def test_git_file_cannot_name_another_repository(at: Path, payroll: Path, target: str) -> None:
+    (at / "odd").mkdir()
+    (at / "odd" / ".git").write_text(f"gitdir: {target}\n")
+    assert project_of(at / "odd") == str(at / "odd")
+
+
+def test_link_to_the_git_file_of_a_worktree_does_not_name_its_repository(at: Path, payroll: Path) -> None:
+    (at / "odd").mkdir()
+    (at / "odd" / ".git").symlink_to(at / "payroll-fix" / ".git")
+    assert project_of(at / "odd") == str(at / "odd")
+
+
+def test_forged_worktree_cannot_name_another_repository(at: Path, payroll: Path) -> None:
+    """The forged git directory lies in the folder itself and names the folder, but its common directory does not."""
+    odd = at / "odd"
+    forged = make_bare(odd / "store" / "worktrees" / "odd", "../../../../payroll")
+    make_bare(odd / "store", "../../payroll")
+    (odd / ".git").write_text("gitdir: store/worktrees/odd\n")
+    (forged / "gitdir").write_text(f"{odd}/.git\n")
+    for common, expected in (("../../../../payroll/.git", odd), ("../..", odd / "store")):
+        (forged / "commondir").write_text(common)
+        assert project_of(odd) == str(expected)
 
 
 def test_links_resolve_to_the_same_project(at: Path, web: Path) -> None:

@@ -66,7 +66,33 @@ def _broken_pointer(home: Path) -> Path:
     return home / "odd"
 
 
-LAYOUTS = [_worktree, _subfolder, _bare, _submodule, _link, _plain, _empty_git, _broken_pointer,
+def _foreign_worktree(home: Path) -> Path:
+    _worktree(home)
+    (home / "odd").mkdir()
+    (home / "odd" / ".git").write_text((home / "web-fix" / ".git").read_text())
+    return home / "odd"
+
+
+def _separate_git_dir(home: Path) -> Path:
+    (home / "tree").mkdir()
+    git(home / "tree", "init", "-q", "--separate-git-dir", str(home / "store"))
+    return home / "tree"
+
+
+def _bare_beside_worktrees(home: Path) -> Path:
+    git(home, "clone", "-q", "--bare", str(repository(home / "web")), str(home / "shop" / ".bare"))
+    (home / "shop" / ".git").write_text("gitdir: ./.bare\n")
+    return home / "shop"
+
+
+def _bare_inside_a_clone(home: Path) -> Path:
+    inner = repository(home / "web") / "sub"
+    git(home, "clone", "-q", "--bare", str(repository(home / "payroll")), str(inner))
+    git(inner, "config", "core.worktree", str(home / "payroll"))
+    return inner
+
+
+LAYOUTS = [_foreign_worktree, _separate_git_dir, _bare_beside_worktrees, _bare_inside_a_clone, _worktree, _subfolder, _bare, _submodule, _link, _plain, _empty_git, _broken_pointer,
           lambda home: home, lambda _: Path("/")]  # fmt: skip
 
 

@@ -25,33 +25,61 @@ export function sourceOf(project) {
     const name = (parts.at(-1) ?? "").replace(/(?<=.)\.git$/, "");
     return name ? `openclaw/${name}` : "openclaw";
 }
-/** Return the main tree of the repository around a folder; "" if there is none below the home or the root. */
+/**
+ * Return the main tree of the repository around a folder; "" if there is none below the home or the root. A bare
+ * repository inside another one is ignored: a clone may contain it, and its config would name any folder.
+ */
 async function repository(start, user) {
+    let bare = "";
     for (let here = start; here !== user && dirname(here) !== here; here = dirname(here)) {
         if (await isGit(join(here, ".git")))
             return here;
-        const outer = (await followGitFile(here)) || ((await isGit(here)) ? await nameFromGitFolder(here) : "");
-        if (outer)
-            return outer;
+        const target = await followGitFile(here);
+        if (target)
+            return target;
+        if (!(await isGit(here)))
+            continue;
+        const tree = await nameFromGitFolder(here);
+        if (tree !== here)
+            return tree;
+        bare = here;
     }
-    return "";
+    return bare;
 }
-/** Return the repository that a tree's `.git` file points to; "" if there is none. */
+/**
+ * Return the project of a tree whose `.git` is a file; "" if that names no repository. The file may have been unpacked
+ * with the folder, so the repository must name the tree too; else the tree is a project of its own.
+ */
 async function followGitFile(tree) {
-    const pointer = await read(join(tree, ".git"));
-    if (!pointer.startsWith("gitdir:"))
+    const folder = await readPointer(tree);
+    if (!folder)
         return "";
-    const folder = await real(resolve(tree, pointer.slice("gitdir:".length).trim()));
     const common = (await read(join(folder, "commondir"))).trim(); // of a linked worktree only
     const shared = common ? await real(resolve(folder, common)) : folder;
-    return (await isGit(shared)) ? nameFromGitFolder(shared) : "";
+    if (!(await isGit(shared)))
+        return "";
+    if (!common)
+        return dirname(folder) === tree ? nameFromGitFolder(shared) : tree; // such as ./.bare
+    const back = await real(resolve(folder, (await read(join(folder, "gitdir"))).trim()));
+    const isLinked = dirname(folder) === join(shared, "worktrees") && back === join(tree, ".git");
+    return isLinked ? nameFromGitFolder(shared) : tree;
 }
-/** Return the main tree of a common directory: its parent, the one in its config (for a submodule), or itself. */
+/** Return the folder that a `.git` file names; "" if it names none. */
+async function readPointer(tree) {
+    const pointer = await read(join(tree, ".git"));
+    return pointer.startsWith("gitdir:") ? real(resolve(tree, pointer.slice("gitdir:".length).trim())) : "";
+}
+/** Return the main tree of a common directory: its parent, `core.worktree` if that points back, or itself. */
 async function nameFromGitFolder(common) {
     if (common.endsWith("/.git"))
         return dirname(common);
-    const worktree = /^\s*worktree\s*=\s*(.*)$/im.exec(await read(join(common, "config")))?.[1];
-    return worktree === undefined ? common : real(resolve(common, worktree.trim().replace(/^"|"$/g, "")));
+    const settings = (await read(join(common, "config"))) + "\n" + (await read(join(common, "config.worktree")));
+    for (const [, worktree = ""] of settings.matchAll(/^[ \t]*worktree[ \t]*=(.*)$/gim)) {
+        const tree = await real(resolve(common, worktree.trim().replace(/^"|"$/g, "")));
+        if ((await readPointer(tree)) === common)
+            return tree; // as in submodules
+    }
+    return common;
 }
 async function isGit(folder) {
     const [head, objects, refs] = await Promise.all(["HEAD", "objects", "refs"].map((name) => stat(join(folder, name)).catch(() => undefined)));

@@ -66,7 +66,11 @@ def real_path(path: bytes) -> bytes:
 
 
 def _find_repository(here: bytes, home: bytes) -> bytes:
-    """Return the repository of this folder, named by its main tree; b"" if there is none below the home or the root."""
+    """Return the repository of this folder, named by its main tree; b"" if there is none below the home or the root.
+
+    A bare repository inside another one is ignored: a clone may contain it, and its config would name any folder.
+    """
+    bare = b""
     while here not in (b"", home):
         kind = _read_kind(here + b"/.git")
         if kind == _FOLDER and _is_git(here + b"/.git"):
@@ -74,29 +78,53 @@ def _find_repository(here: bytes, home: bytes) -> bytes:
         if kind == _FILE and (target := _follow_pointer(here)):
             return target
         if _is_git(here):
-            return _find_main_tree(here)
+            tree = _find_main_tree(here)
+            if tree != here:
+                return tree
+            bare = here
         here = here.rpartition(b"/")[0]
-    return b""
+    return bare
 
 
 def _follow_pointer(tree: bytes) -> bytes:
-    content = read(tree + b"/.git")
-    if not content.startswith(b"gitdir:"):
-        return b""
-    folder = _join(tree, content[len(b"gitdir:") :].strip())
+    """Return the project of a tree whose `.git` is a file; b"" if that names no repository.
+
+    The file may have been unpacked with the folder, so the repository must name the tree too; else the tree is a
+    project of its own.
+    """
+    folder = _read_pointer(tree)
     common = read(folder + b"/commondir").strip()  # only in a linked worktree
-    shared = _join(folder, common) if common else folder
-    return _find_main_tree(shared) if _is_git(shared) else b""
+    if common:
+        shared = _join(folder, common)
+        is_linked = (
+            folder.rpartition(b"/")[0] == shared + b"/worktrees"
+            and _join(folder, read(folder + b"/gitdir").strip()) == tree + b"/.git"
+        )
+    else:
+        shared = folder
+        is_linked = folder.rpartition(b"/")[0] == tree  # such as ./.bare, beside its worktrees
+    if not _is_git(shared):
+        return b""
+    return _find_main_tree(shared) if is_linked else tree
+
+
+def _read_pointer(tree: bytes) -> bytes:
+    """Return the folder that a `.git` file names; b"" if it names none."""
+    content = read(tree + b"/.git")
+    return _join(tree, content[len(b"gitdir:") :].strip()) if content.startswith(b"gitdir:") else b""
 
 
 def _find_main_tree(common: bytes) -> bytes:
-    """Return the main tree of a common directory: its parent, or `core.worktree` as in submodules; else itself."""
+    """Return the main tree of a common directory: its parent, or `core.worktree` if that points back; else itself."""
     if common.endswith(b"/.git"):
         return common[: -len(b"/.git")] or b"/"
-    for line in read(common + b"/config").splitlines():
+    settings = read(common + b"/config") + b"\n" + read(common + b"/config.worktree")
+    for line in settings.splitlines():
         key, equals, value = line.partition(b"=")
         if equals and key.strip().lower() == b"worktree":
-            return _join(common, value.strip().strip(b'"'))
+            tree = _join(common, value.strip().strip(b'"'))
+            if _read_pointer(tree) == common:  # as in submodules
+                return tree
     return common
 
 
