@@ -184,6 +184,9 @@ def test_api_key_is_not_on_the_command_line(shell: Shell) -> None:
     assert "right-key" not in listing.stdout
     assert shell.json("--api-key", "right-key", "status")["key"] == "ok"
     assert shell.json("--api-key", "wrong-key", "status")["key"] == "wrong"
+    by_home_key = shell.json("status")
+    assert (by_home_key["key"], by_home_key["role"], by_home_key["memories"]) == ("ok", "admin", 0)
+    (shell.home / "service.key").unlink()
     missing = shell.json("status")
     assert (missing["key"], missing["running"], missing["memories"]) == ("missing", True, None)
     refused = shell("list", "--json")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -96,8 +97,12 @@ def test_running_service_is_used_and_none_is_started(shell: Shell, opened_url: C
     assert opened_url() == ""
     assert json.loads(shell("status", "--json").stdout)["running"] is False
     started = json.loads(shell("up", "--json").stdout)
-    assert shell("ui", "settings").stdout == f"{started['url']}/ui/settings\n"
-    assert opened_url() == f"{started['url']}/ui/settings"
+    link = shell("ui", "settings").stdout.strip()
+    assert link.startswith(f"{started['url']}/ui/open?code=")
+    assert link.endswith("&page=settings")
+    assert opened_url() == link
+    with urlopen(link) as page:
+        assert b"url=settings" in page.read()
 
 
 def test_unresponsive_service_is_reported(cofio: InProcessCli, machine: Machine) -> None:

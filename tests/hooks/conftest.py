@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -21,7 +22,14 @@ from cofio.hooks import launcher, run_log, spool
 RECALL, CAPTURE = 0.8, 0.3  # default deadlines in seconds
 SLACK = 10  # tolerance factor for loaded machines
 
-CONTEXT = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "We deploy with Fly.io"}}
+
+def make_context(text: str) -> dict[str, Any]:
+    """Return the service's reply to a prompt."""
+    block = f"<cofio-memory>\n{text}\n</cofio-memory>"
+    return {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": block}}
+
+
+CONTEXT = make_context("We deploy with Fly.io")
 
 
 def make_event(name: str, **fields: Any) -> dict[str, Any]:
@@ -61,6 +69,7 @@ class Hook:
     home: Path
     env: dict[str, str] = field(default_factory=dict)
     client: str = "claude-code"
+    lock: int | None = None  # file that holds the lock of the service
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-I", "-S", str(launcher.ENTRY), "--home", str(self.home), *arguments]
@@ -98,10 +107,22 @@ class Hook:
         return [json.loads(entry.raw) for entry in spool.entries(self.home)]
 
     def set_endpoint(self, url: str, store: str = "", key: str = "") -> None:
-        """Write an endpoint file for a service that has been running for a minute."""
+        """Write an endpoint file for a service that has been running for a minute, and hold its lock."""
         self.home.mkdir(exist_ok=True)
-        (self.home / "hook.at").write_text(f"{url}\n{key}\n800 300\n{store or self.home / 'cofio.db'}\n")
+        lock = self.home / "cofio.db.service"
+        lines = (url, key, "800 300", store or self.home / "cofio.db", "", lock)
+        (self.home / "hook.at").write_text("".join(f"{line}\n" for line in lines))
         self.set_service_age(60)
+        lock.write_text(json.dumps({"pid": os.getpid(), "url": url}))
+        self.release_lock()
+        self.lock = os.open(lock, os.O_RDONLY)
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+
+    def release_lock(self) -> None:
+        """Release the lock of the service, as when its process ends."""
+        if self.lock is not None:
+            os.close(self.lock)
+        self.lock = None
 
     def set_service_age(self, ago: float) -> None:
         """Set the age of the service in seconds."""
@@ -118,10 +139,12 @@ def check_result(code: int, out: bytes, err: bytes, seconds: float, limit: float
 
 
 @pytest.fixture
-def hook(tmp_path: Path) -> Hook:
+def hook(tmp_path: Path) -> Iterator[Hook]:
     home = tmp_path / "home"
     home.mkdir()
-    return Hook(home)
+    hook = Hook(home)
+    yield hook
+    hook.release_lock()
 
 
 # ── listeners ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -32,6 +32,7 @@ from tests.hooks.conftest import (
     check_result,
     hang,
     http,
+    make_context,
     make_event,
     reply_with,
     reply_with_context,
@@ -228,7 +229,7 @@ def test_closed_output_pipe_is_not_a_failure(hook: Hook, listen: Listening) -> N
 
 
 def test_client_that_does_not_read_ends_at_the_deadline(hook: Hook, listen: Listening) -> None:
-    listen(reply_with(http("200 OK", json.dumps({"x": "y" * 300_000}).encode())))
+    listen(reply_with(http("200 OK", json.dumps(make_context("y" * 300_000)).encode())))
     with subprocess.Popen(
         hook.command("claude-code"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=hook.environment()
     ) as running:

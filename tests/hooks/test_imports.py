@@ -21,8 +21,18 @@ from cofio.retrieval import recall
 from tests.hooks.conftest import PROMPT, Hook, Listener, reply_with_context
 
 #: Modules that a hook may load when the service responds; each takes less than a millisecond.
-LIGHT = {"__future__", "_json", "_socket", "_thread", "cofio", "posix", "pwd", "select", "sys", "time"}
-OURS = {"circuit_breaker", "environment", "http", "json_peek", "project", "run_log", "runner"}
+LIGHT = {"__future__", "_json", "_socket", "_thread", "cofio", "fcntl", "posix", "pwd", "select", "sys", "time"}
+OURS = {
+    "circuit_breaker",
+    "environment",
+    "http",
+    "json_peek",
+    "project",
+    "reply_format",
+    "run_log",
+    "runner",
+    "service_lock",
+}
 
 
 def test_fast_path_imports_only_light_modules(hook: Hook, listen: Callable[..., Listener], tmp_path: Path) -> None:

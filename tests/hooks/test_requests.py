@@ -72,7 +72,9 @@ def test_event_is_forwarded_unchanged_and_the_reply_printed(hook: Hook, listen: 
 
 
 def test_reply_is_printed_byte_for_byte(hook: Hook, listen: Listening) -> None:
-    body = '{"hookSpecificOutput": {"additionalContext": "Größe — 大 \\n"}}'.encode()
+    context = "<cofio-memory>\\nGröße — 大 \\n</cofio-memory>"
+    reply = f'{{"hookSpecificOutput":  {{"hookEventName": "UserPromptSubmit", "additionalContext": "{context}"}}}}'
+    body = reply.encode()
     listen(reply_with(http("200 OK", body)))
     assert hook(PROMPT).out == body
 

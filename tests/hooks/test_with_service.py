@@ -113,7 +113,8 @@ def test_frozen_service_costs_one_deadline_and_recovers(hook: Hook, tmp_path: Pa
             assert serving.stdout
             url = json.loads(serving.stdout.readline())["url"]
             assert wait_for((hook.home / "hook").exists)
-            assert (hook.home / "hook.at").read_text().startswith(f"{url}\n\n800 300\n{hook.home}/cofio.db")
+            key = (hook.home / "service.key").read_text()
+            assert (hook.home / "hook.at").read_text().startswith(f"{url}\n{key}800 300\n{hook.home}/cofio.db\n")
             run = [str(hook.home / launcher.NAME), "claude-code"]
             patient = {"HOME": str(tmp_path), "COFIO_HOOK_CAPTURE_TIMEOUT_MS": "5000"}  # it is loading its model
             hook.run(run, json.dumps(STOP).encode(), env=patient, limit=5)

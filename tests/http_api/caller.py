@@ -69,8 +69,10 @@ class Caller:
     ) -> Response:
         http_connection = connection or HTTPConnection(self.host, self.port, timeout=60, source_address=self._source)
         chunked = body is not None and not isinstance(body, bytes)
+        json_type = {} if body is None else {"Content-Type": "application/json"}
+        sent = {**json_type, **self._headers, **(headers or {})}
         try:
-            http_connection.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=chunked)
+            http_connection.request(method, path, body, sent, encode_chunked=chunked)
             response = http_connection.getresponse()
             return check_response(
                 method, path, read_first_event(response) if path == "/events" else read_response(response)

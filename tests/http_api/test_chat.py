@@ -26,6 +26,7 @@ from tests.http_api.caller import Caller
 from tests.http_api.conftest import Serve, serving
 from tests.http_api.upstream_wire import FakeUpstream, ScriptedReply
 
+JSON = {"Content-Type": "application/json"}
 PNPM = "We use pnpm as the package manager"
 QUESTION_MESSAGES: Any = [{"role": "user", "content": "Which package manager do we use?"}]
 STATEMENT_MESSAGES: Any = [{"role": "user", "content": "I prefer tabs over spaces. What do you say?"}]
@@ -208,7 +209,7 @@ def test_stream_is_forwarded_byte_for_byte(serve: Serve, model: FakeUpstream) ->
         "n": 2,
     }
     connection = HTTPConnection(service.host, service.port, timeout=60)
-    connection.request("POST", "/v1/chat/completions", json.dumps(request))
+    connection.request("POST", "/v1/chat/completions", json.dumps(request), JSON)
     reply = connection.getresponse()
     assert [reply.read()] == model.sent
     assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -540,7 +541,7 @@ def test_slow_upstreams_do_not_block_other_requests(serve: Serve, model: FakeUps
     body = json.dumps({"model": "m", "messages": QUESTION_MESSAGES}).encode()
     pending = [HTTPConnection(service.host, service.port, timeout=60) for _ in range(RELAYS)]
     for connection in pending:
-        connection.request("POST", "/v1/chat/completions", body)
+        connection.request("POST", "/v1/chat/completions", body, JSON)
     assert all(model.waiting.acquire(timeout=60) for _ in pending)
     assert service.post("/memory/add", {"text": PNPM}).status == 201
     assert service.post("/search", {"query": "package manager"}).status == 200

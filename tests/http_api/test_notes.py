@@ -12,6 +12,7 @@ import pytest
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.models.auth import Grant
+from cofio.server import service_key
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder
 from tests.http_api.caller import Caller, Response
@@ -45,8 +46,12 @@ def backend(tmp_path: Path) -> Iterator[Backend]:
     settings = Settings.load(
         {"home": tmp_path / "home"}, {"COFIO_NOTES_FOLDERS": str(vault), "COFIO_NOTES_POLL_SECONDS": "0"}
     )
-    with bootstrap.keeper(settings, embedder=HashEmbedder(), clock=FixedClock()) as keeper, serving(keeper) as url:
-        yield Backend(keeper, Caller(url), settings.notes_folder, vault)
+    with (
+        bootstrap.keeper(settings, embedder=HashEmbedder(), clock=FixedClock()) as keeper,
+        serving(keeper, home=settings.home) as url,
+    ):
+        caller = Caller(url).with_key(service_key.read(settings.home))
+        yield Backend(keeper, caller, settings.notes_folder, vault)
 
 
 def error_of(answer: Response) -> tuple[int, str]:

@@ -120,7 +120,7 @@ class SessionMemories:
     def __call__(self, *, new: bool) -> Iterator[Memories]:
         """Yield the memories for one call; concurrent calls share them."""
         with self._changed:
-            url, connected = self._session.service_url, self._connected
+            url, connected = self._session.service[0], self._connected
             if connected is None or connected.url != url:
                 self._connected = None
                 if connected and not connected.users:

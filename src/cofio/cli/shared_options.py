@@ -54,12 +54,11 @@ class CliContext:
         return Settings.load(self.flags)
 
     @property
-    def service_url(self) -> str:
-        """The URL of the configured service, else of the service of this store; "" if none runs."""
+    def service(self) -> tuple[str, str]:
+        """URL and key of the configured service, else of the service of this store; URL "" if none runs."""
         from cofio.server import daemon
 
-        instance = None if self.settings.url else daemon.find(self.settings)
-        return self.settings.url or (instance.url if instance else "")
+        return daemon.locate(self.settings)
 
     def memories(self, *, new: bool = False) -> Memories:
         """Return the client of the configured service, else of the service of this store, else the store itself.
@@ -69,9 +68,8 @@ class CliContext:
         """
         from cofio.client import Client
 
-        if url := self.service_url:
-            return Client(url, self.settings.api_key, timeout=_PATIENCE)
-        return self.store(new=new)
+        url, key = self.service
+        return Client(url, key, timeout=_PATIENCE) if url else self.store(new=new)
 
     def store(self, *, new: bool = False) -> Memories:
         """Return the client of the configured service, else the store itself, which needs no key even if served."""
@@ -79,7 +77,7 @@ class CliContext:
 
         settings = self.settings
         if settings.url:
-            return Client(settings.url, settings.api_key, timeout=_PATIENCE)
+            return Client(*self.service, timeout=_PATIENCE)
         if not new and settings.missing_file:
             hint = "`cofio add` creates it; --store or COFIO_STORE names another."
             raise NotFound(f"There is no store at {settings.missing_file}.", hint)

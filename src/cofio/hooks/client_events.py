@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cofio.errors import InvalidInput
-from cofio.hooks import json_peek
+from cofio.hooks import json_peek, reply_format
 
 Kind = Literal["start", "prompt", "stop", "failure", "compact", "summary", "end", "other"]
 
@@ -68,14 +68,7 @@ def reply(happened: Event, context: str) -> bytes:
     """Return the reply for the client: one JSON object with the context, or nothing."""
     if not context or happened.subagent or happened.kind not in INJECTS:
         return b""
-    fields: dict[str, Any]
-    if happened.client == "cursor":
-        fields = {"continue": True} if happened.kind == "prompt" else {}
-        fields["additional_context"] = context
-    elif happened.client == "openclaw":
-        fields = {"context": context}
-    else:  # Codex rejects an object with any unknown key
-        fields = {"hookSpecificOutput": {"hookEventName": happened.name, "additionalContext": context}}
+    fields = reply_format.format_reply(happened.client, happened.kind, happened.name, context)
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
 
 

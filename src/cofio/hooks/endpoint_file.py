@@ -1,7 +1,9 @@
 """`hook.at` in the home: the address of the service, in a line format that a hook reads without a parser.
 
 1 URL   2 key or empty   3 deadlines of recall and of capture in milliseconds   4 file of the store
-5 maximum tokens of the block at the start of a session
+5 maximum tokens of the block at the start of a session   6 lock file of the service
+
+A remote service has the first three. For a local one the file may be stale, so a hook checks the lock (`service_lock`).
 """
 
 from __future__ import annotations
@@ -15,10 +17,18 @@ NAME = "hook.at"
 
 
 def write_endpoint(
-    home: Path, url: str, key: str, deadlines: tuple[int, int], store: str, start_tokens: int = 0
+    home: Path,
+    url: str,
+    key: str,
+    deadlines: tuple[int, int],
+    store: str,
+    start_tokens: int = 0,
+    lock: Path | None = None,
 ) -> None:
     """Write the address of the service, readable by its owner only: the file holds the key."""
-    lines = (url, key, f"{deadlines[0]} {deadlines[1]}", store, *([str(start_tokens)] if start_tokens else []))
+    lines = (url, key, f"{deadlines[0]} {deadlines[1]}", store)
+    if lock:
+        lines += (str(start_tokens or ""), str(lock))
     with suppress(OSError):  # hooks then try the default address, or read the store's file
         atomic_write.write_atomic(home / NAME, "".join(f"{line}\n" for line in lines).encode())
 

@@ -35,13 +35,13 @@ class HookEnvironment:
 
         # A URL from a variable is remote: never start it, never use local files for it.
         options = options or {}
-        lines = read(self.home + b"/hook.at").decode("utf-8", "replace").split("\n") + [""] * 5
-        url, key, times, store, self.start_tokens = lines[:5]
+        lines = read(self.home + b"/hook.at").decode("utf-8", "replace").split("\n") + [""] * 6
+        url, key, times, store, self.start_tokens, self.lock = lines[:6]
         given_url = (options.get("--url") or variable("COFIO_URL", "FAISS_URL")).rstrip("/")
         if not given_url and not url:
             values = configured(self.home)
             url, key = (str(values.get(name) or "").rstrip("/") for name in ("url", "api_key"))
-        is_known = not given_url or _normalize(given_url) == _normalize(url)
+        is_known = not given_url or normalize_url(given_url) == normalize_url(url)
         self.url = given_url or url
         self.key = options.get("--api-key") or variable("COFIO_API_KEY", "FAISS_API_KEY") or (key if is_known else "")
         self.elsewhere = bool(self.url) and not (is_known and store)
@@ -112,7 +112,8 @@ def _expand(path: bytes, user: bytes) -> bytes:
     return path
 
 
-def _normalize(url: str) -> str:
+def normalize_url(url: str) -> str:
+    """Return the URL in the form in which two are compared."""
     return url.rstrip("/").replace("://localhost", "://127.0.0.1")
 
 

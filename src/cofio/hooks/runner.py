@@ -15,7 +15,7 @@ import _thread
 import posix
 import time
 
-from cofio.hooks import circuit_breaker, http, json_peek, project, run_log
+from cofio.hooks import circuit_breaker, http, json_peek, project, reply_format, run_log, service_lock
 from cofio.hooks.environment import HookEnvironment
 from cofio.hooks.http import NoAnswer
 
@@ -218,11 +218,13 @@ def _ask_service(this: HookRun) -> bytes:
         raise NoAnswer("down")
     if circuit_breaker.until(around.home):
         raise NoAnswer("resting")
+    if not around.elsewhere and not service_lock.is_served(around.lock, around.url):
+        raise NoAnswer("down")
     until = this.began + max(this.seconds / 2, this.seconds - _SPARE[this.recalls])
     asked_at = time.monotonic()
     try:
         status, body = http.ask(http.HookRequest(around, this.client, this.project, this.raw, until))
-        if status == 200 and body and json_peek.parse_object(body) is None:
+        if status == 200 and body and not _is_own(this, body):
             raise NoAnswer("garbage", sick=True)
     except NoAnswer as failure:
         if failure.sick and (failure.why != "timeout" or (this.recalls and time.monotonic() - asked_at >= _PROOF)):
@@ -232,6 +234,14 @@ def _ask_service(this: HookRun) -> bytes:
     if not 200 <= status < 300:
         raise NoAnswer(str(status))
     return body if status == 200 else b""
+
+
+def _is_own(this: HookRun, body: bytes) -> bool:
+    """Return whether the reply is a JSON object, and if it is printed, one context block of cofio."""
+    fields = json_peek.parse_object(body)
+    if fields is None or this.kind not in RECALLS:
+        return fields is not None
+    return reply_format.is_own_reply(fields, this.client, this.kind, this.event)
 
 
 def _fall_back(this: HookRun, why: str) -> None:

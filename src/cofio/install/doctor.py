@@ -28,7 +28,7 @@ def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
     yield checks.service(settings, state)
     yield from checks.check_problems(state)
     usable = state["answering"] and state["key"] in ("ok", "not needed")
-    service = Client(state["url"], settings.api_key, timeout=_PATIENCE) if usable else None
+    service = Client(*daemon.locate(settings), timeout=_PATIENCE) if usable else None
     try:
         if service:
             smoke_test.sweep(service)

@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +42,8 @@ from cofio.errors import (
     WrongKey,
 )
 from cofio.hooks import endpoint_file, launcher, run_log
+from cofio.hooks.environment import normalize_url
+from cofio.server import service_key
 from cofio.settings import Settings
 from cofio.version import __version__
 
@@ -69,6 +71,7 @@ class Instance:
     version: str = ""
     started_at: str = ""
     host: str = ""
+    home: str = ""  # folder with the key of the service
 
 
 def lock_path(settings: Settings) -> Path:
@@ -94,6 +97,28 @@ def find(settings: Settings) -> Instance | None:
         return None
     except OSError as error:
         raise _unusable(lock_path(settings), error) from error
+
+
+def locate(settings: Settings) -> tuple[str, str]:
+    """Return URL and key of the configured service, else of the one that serves this store; "" if none runs."""
+    instance: Instance | None = None
+    with suppress(StoreError) if settings.url else nullcontext():
+        instance = find(settings)
+    url = settings.url or (instance.url if instance else "")
+    return url, settings.api_key or _read_home_key(instance, url)
+
+
+def find_home_key(settings: Settings) -> str:
+    """Return the key of the home of the service that serves this store, unless another service is configured."""
+    instance = find(settings)
+    return _read_home_key(instance, settings.url or (instance.url if instance else ""))
+
+
+def _read_home_key(instance: Instance | None, url: str) -> str:
+    """Return the key of the service's home if it is at this URL: only the holder of the lock is sent the key."""
+    if instance is None or not instance.url or normalize_url(url) != normalize_url(instance.url):
+        return ""
+    return service_key.read(Path(instance.home)) if instance.home else ""
 
 
 # ── serving ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,8 +149,9 @@ def serve(
         def ready(url: str) -> None:
             announce(hold(url))
             deadlines = (settings.hook_recall_timeout_ms, settings.hook_capture_timeout_ms)
-            where = (settings.home, url, settings.api_key, deadlines, settings.store_name)
-            endpoint_file.write_endpoint(*where, settings.start_tokens)
+            key = settings.api_key or service_key.read(settings.home)
+            where = (settings.home, url, key, deadlines, settings.store_name)
+            endpoint_file.write_endpoint(*where, settings.start_tokens, lock_path(settings))
             launcher.write(settings.home)
             warming.start()
 
@@ -148,7 +174,13 @@ def _hold_lock(settings: Settings) -> Iterator[Callable[[str], Instance]]:
         raise _unusable(path, error) from error
     with file:
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
-        mine = Instance(pid=os.getpid(), version=__version__, started_at=started_at, host=platform.node())
+        mine = Instance(
+            pid=os.getpid(),
+            version=__version__,
+            started_at=started_at,
+            host=platform.node(),
+            home=str(settings.home.resolve()),
+        )
         _write(file, mine)
 
         def listening(url: str) -> Instance:
@@ -380,7 +412,7 @@ def status(settings: Settings) -> dict[str, Any]:
         uptime = round((datetime.now(UTC) - started_at).total_seconds(), 1)
         state.update(pid=instance.pid, version=instance.version, uptime_seconds=uptime)
     if settings.url or (instance and instance.url):
-        state.update(_check_health(state["url"], settings.api_key))
+        state.update(_check_health(*locate(settings)))
     if settings.url:
         state.update(running=state["answering"], store=None)
     return {**state, "hooks": run_log.summary(settings.home)}

@@ -25,10 +25,11 @@ from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.errors import Forbidden, InvalidInput, Misconfigured, NotFound
 from cofio.hooks import endpoint_file
-from cofio.models.auth import Role, digest
+from cofio.models.auth import digest
 from cofio.models.diagnostics import Doctor
 from cofio.models.memory import MAX_LABEL, to_utc_iso
 from cofio.ports import Clock, Health, Stoppable
+from cofio.server import service_key
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.background.notes_watcher import NotesWatcher
 from cofio.server.background.scheduler import Scheduler
@@ -39,6 +40,8 @@ from cofio.server.http.key_cache import FailedAuthLimiter, KeyCache, Ticks
 from cofio.server.http.metrics import Metrics
 from cofio.server.http.middleware import STRANGER, RequestMiddleware
 from cofio.server.http.operations import Pool, Route
+from cofio.server.http.page_sessions import PageSessions
+from cofio.server.http.peer import Peer, is_loopback
 from cofio.server.http.responses import HandlerReply, refusal, to_response
 from cofio.server.http.routes import ROUTES
 from cofio.server.http.streaming import EXPORTS, RELAYS, WATCHERS, StreamLimit, StreamResponse
@@ -61,13 +64,20 @@ def make(
     doctor: Doctor | None = None,
 ) -> Starlette:
     """Return the service as an ASGI app. The caller closes the keeper. Keys expire by `clock`, guesses by `ticks`."""
-    state = _build_state(keeper, settings, doctor)
+    state = _build_state(keeper, settings, doctor, PageSessions(ticks))
     scheduler = Scheduler(keeper, settings.schedules, clock)
     notes_watcher = NotesWatcher(keeper, settings.notes_followed, every=settings.notes_poll_seconds)
     # If COFIO_API_KEY is set to a key of the store, it keeps that key's role and does not act as the owner's key.
     is_store_key = bool(settings.api_key) and keeper.services.keys.find(digest(settings.api_key)) is not None
     authenticator = auth.Authenticator(
-        settings, KeyCache(keeper, ticks), FailedAuthLimiter(ticks), clock, keeper.services.keys.record, is_store_key
+        settings,
+        KeyCache(keeper, ticks),
+        FailedAuthLimiter(ticks),
+        clock,
+        keeper.services.keys.record,
+        is_store_key,
+        service_key.load_or_create(settings.home),
+        state.page_sessions,
     )
     service = _Service(state, authenticator, settings.max_body, clock)
     decoding.prepare(route.request for route in ROUTES if route.request)
@@ -93,7 +103,7 @@ def make(
     return app
 
 
-def _build_state(keeper: Keeper, settings: Settings, doctor: Doctor | None) -> AppState:
+def _build_state(keeper: Keeper, settings: Settings, doctor: Doctor | None, page_sessions: PageSessions) -> AppState:
     metrics = Metrics()
     keeper.on_learned(metrics.learned)
     keeper.on_injected(metrics.injected)
@@ -137,6 +147,7 @@ def _build_state(keeper: Keeper, settings: Settings, doctor: Doctor | None) -> A
         schedules=settings.schedules,
         settings=settings,
         doctor=doctor,
+        page_sessions=page_sessions,
     )
 
 
@@ -190,19 +201,17 @@ class Endpoint:
         route = self._methods.get("GET" if request.method == "HEAD" else request.method)
         service.authenticator.admit(headers, browser=route is not None and route.browser)
 
-        address = request.client.host if request.client else ""
+        peer = Peer.of_request(request.scope)
         act = f"{request.method[:10]} {self.path or 'nowhere'}"
-        access = await service.authenticator.identify(headers, address, act)
-        required: Role = route.role if route else "read"
-        is_public = route is not None and route.public
-        service.authenticator.check_access(required, access, address, act, is_public=is_public)
+        access = await service.authenticator.identify(headers, peer, act)
+        await service.authenticator.check_access(route, access, peer, act)
         if access.key:
             service.state.keeper.services.keys.record_use(access.key, service.clock())
         request.scope[STRANGER] = access.viewer is not None or access.auth == "missing"
 
         if route is None:
             return self._refuse_method(request.method)
-        context = self._make_context(request, access, address)
+        context = self._make_context(request, access, peer.address)
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         if route.query_only and has_body:
             raise InvalidInput(f"{route.path} accepts no body.", "Send the fields in the query string.")
@@ -236,7 +245,7 @@ class Endpoint:
             row=names.get("row", ""),
             file=names.get("file", ""),
             project=project[:MAX_LABEL],
-            local=auth.is_loopback(address) and not is_forwarded,  # a proxy here does not make callers local
+            local=is_loopback(address) and not is_forwarded,  # a proxy here does not make callers local
             at=at,
             viewer=access.viewer,
             role=access.role,
@@ -285,7 +294,9 @@ def _build_endpoints(service: _Service) -> Iterator[Endpoint]:
 
 
 def _decode_input(route: Route, request: Request, body: bytes) -> object:
+    content_type = request.headers.get("content-type", "")
     if route.raw:
+        decoding.check_content_type(content_type)
         return body
     if route.request is None:
         return None
@@ -294,4 +305,4 @@ def _decode_input(route: Route, request: Request, body: bytes) -> object:
         return decoding.of_query(query, route.request)
     if query:
         raise InvalidInput(f"{route.path} accepts no query string.", "Send the fields in the body, as JSON.")
-    return decoding.of_body(body, request.headers.get("content-type", ""), route.request)
+    return decoding.of_body(body, content_type, route.request)

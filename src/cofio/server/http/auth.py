@@ -12,9 +12,9 @@ import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from anyio import fail_after
+from anyio import CapacityLimiter, fail_after
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
@@ -23,7 +23,12 @@ from cofio.models.auth import AuditEntry, Key, Role, allows, digest
 from cofio.models.memory import Viewer
 from cofio.ports import Clock
 from cofio.server.http.key_cache import MOST_TRIES, FailedAuthLimiter, KeyCache, parse_address
+from cofio.server.http.page_sessions import PageSessions
+from cofio.server.http.peer import Peer, is_loopback
 from cofio.settings import Settings
+
+if TYPE_CHECKING:
+    from cofio.server.http.operations import Route
 
 Auth = Literal["open", "ok", "missing"]
 _OURS = ("127.0.0.1", "localhost", "::1")
@@ -34,8 +39,10 @@ _PATIENCE = 8  # multiple of the limit that is read and discarded, so that the s
 _BODY_SECONDS = 20
 _MOST_SENT = 4  # keys checked per request
 _CONFIGURED = "COFIO_API_KEY"  # name of the key from the settings in the audit log
+HOME_KEY = "service.key"  # and of the key of the home
 _BY = 100  # characters of the caller's name, in the journal
 _NAMED = 50  # of these, for the key's name
+_LOOKING = 2  # look-ups of a peer's user at once, in threads of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,8 @@ class AuthResult:
     viewer: Viewer | None = None
     key: Key | None = None  # the store's key
     holder: str = ""  # of the key, for the audit log
+    has_key: bool = False  # also on a service that does not require one
+    is_stranger: bool = False  # the service is open, but not to this caller: of another OS user, or an unknown one
 
 
 class Authenticator:
@@ -60,6 +69,8 @@ class Authenticator:
         clock: Clock,
         note: Callable[[AuditEntry], None],
         is_store_key: bool,
+        home_key: str,
+        sessions: PageSessions,
     ) -> None:
         """Initialise; `is_store_key`: the key of the settings is a key of the store, and keeps its holder and role."""
         further = (_strip_port(host) for host in settings.allowed_hosts.split(","))
@@ -72,6 +83,8 @@ class Authenticator:
                 self._keys.add(settings.api_key.encode("latin-1"))
         self._never_open = bool(settings.api_key) or not is_near(settings.host)
         self._ring, self._tries, self._clock, self._note = ring, tries, clock, note
+        self._home_key, self._sessions = home_key.encode(), sessions
+        self._lane = CapacityLimiter(_LOOKING)
 
     def admit(self, headers: Headers, *, browser: bool) -> None:
         """Refuse unknown host names and requests from pages of other sites. Top-level visits of pages are allowed."""
@@ -90,11 +103,15 @@ class Authenticator:
                 "Use the web UI at /ui, or call the API from a program that is not a web page.",
             )
 
-    async def identify(self, headers: Headers, address: str, act: str) -> AuthResult:
+    async def identify(self, headers: Headers, peer: Peer, act: str) -> AuthResult:
         """Return the result of checking the caller's keys. Raise for an invalid key, or too many of them."""
+        address = peer.address
         sent_keys = {digest(key.decode("latin-1")): key for key in _read_keys(headers)[:_MOST_SENT]}
+        # No limit on tries: nobody can guess it, and another user of the machine must not lock the owner out.
+        if any(hmac.compare_digest(key, self._home_key) for key in sent_keys.values()):
+            return await self._identify_owner()
         if not sent_keys:
-            return AuthResult("missing" if await self._wants_key() else "open")
+            return await self._identify_keyless(headers, peer)
         if seconds := self._tries.wait(address):
             sent_keys = {name: key for name, key in sent_keys.items() if self._tries.has_opened(address, name)}
             if not sent_keys:
@@ -110,29 +127,50 @@ class Authenticator:
             if len(sent_keys) > 1:  # sending other keys along counts as guessing
                 self._tries.failed(address)
             if owners:
-                return AuthResult("ok", holder=_CONFIGURED)
+                return AuthResult("ok", holder=_CONFIGURED, has_key=True)
             key = keys[accepted[0]]
-            return AuthResult("ok", key.grant.role, key.grant.viewer, key, key.grant.name)
+            return AuthResult("ok", key.grant.role, key.grant.viewer, key, key.grant.name, has_key=True)
 
-        if not keys and not await self._wants_key():
+        if not keys and not await self._wants_key() and await self._is_same_user(peer):
             return AuthResult("open")
         self._tries.failed(address)
         refused_key = next(iter(keys.values()), None)
         raise self._record_refusal(_invalid_key(refused_key), address, act, refused_key)
 
-    def check_access(
-        self, required: Role, access: AuthResult, address: str, act: str, *, is_public: bool = False
-    ) -> None:
+    async def _identify_owner(self) -> AuthResult:
+        is_keyed = await self._wants_key()
+        return AuthResult("ok" if is_keyed else "open", holder=HOME_KEY, has_key=True)
+
+    async def _identify_keyless(self, headers: Headers, peer: Peer) -> AuthResult:
+        """Return the result for a caller without a key: the owner's page, or a process of the service's own user."""
+        if self._sessions.has_session(headers) and await self._is_same_user(peer) is not False:
+            return await self._identify_owner()
+        if await self._wants_key():
+            return AuthResult("missing")
+        return AuthResult("open") if await self._is_same_user(peer) else AuthResult("missing", is_stranger=True)
+
+    async def check_access(self, route: Route | None, access: AuthResult, peer: Peer, act: str) -> None:
         """Raise if the caller sent no key but needs one, or if the key's role is not sufficient."""
-        if access.auth == "missing" and not is_public:
+        is_public = route is not None and route.public and (route.for_strangers or not access.is_stranger)
+        is_other_user = route is not None and route.same_user and await self._is_same_user(peer) is False
+        if (access.auth == "missing" and not is_public) or is_other_user:
             create = "`cofio keys create` makes one where the service runs."
             hint = f"Send it as X-API-Key; clients read COFIO_API_KEY. {create}"
+            if access.is_stranger:
+                hint = f"Without one, only processes of the service's own user are answered. {hint}"
             raise MissingKey("The service requires an API key.", hint)
+        if route is not None and route.needs_key and not access.has_key:
+            hint = "`cofio` sends the one in service.key by itself; `cofio ui` opens pages that may do this."
+            raise MissingKey("This request requires a key, from every caller.", hint)
+        required: Role = route.role if route else "read"
         if not allows(access.role, required):
-            raise self._record_refusal(insufficient_role(required, access.role), address, act, access.key)
+            raise self._record_refusal(insufficient_role(required, access.role), peer.address, act, access.key)
+
+    async def _is_same_user(self, peer: Peer) -> bool | None:
+        return await peer.is_same_user(self._lane)
 
     async def _wants_key(self) -> bool:
-        """Return whether a key is required. Without any key, only this machine is admitted."""
+        """Return whether a key is required. Without any key, only this machine's user is admitted."""
         return self._never_open or await self._ring.is_wanted()
 
     def _hold_off(self, seconds: int, address: str, act: str) -> TooManyTries:
@@ -179,12 +217,6 @@ def is_near(host: str) -> bool:
     except (OSError, UnicodeError):
         return False
     return all(is_loopback(str(address[4][0])) for address in addresses)
-
-
-def is_loopback(address: str) -> bool:
-    """Return whether the caller is on this machine."""
-    ip = parse_address(address.partition("%")[0])
-    return ip is not None and ip.is_loopback
 
 
 async def read_body(request: Request, limit: int) -> bytes:

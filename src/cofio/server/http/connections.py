@@ -20,6 +20,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from cofio.errors import CofioError, InvalidInput, TooBusy, TooLarge
+from cofio.server.http.peer import PEER, Peer
 from cofio.server.http.responses import refusal
 
 _PATIENCE = 16  # multiple of the limit of headers that is read and discarded after a refusal
@@ -121,6 +122,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._peer = Peer(self.client, self.server)
         if self._pool.add(self, self.client[0] if self.client else ""):
             self._pool.set_waiting(self, is_waiting=True)
             self._close_after(self._limits.header_seconds)
@@ -170,6 +172,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._header_bytes = 0
         super().on_message_begin()
+        self.scope[PEER] = self._peer  # type: ignore[typeddict-unknown-key]
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)

@@ -20,6 +20,7 @@ from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.http.auth import Auth
 from cofio.server.http.event_stream import EventBroadcaster
 from cofio.server.http.metrics import Metrics
+from cofio.server.http.page_sessions import PageSessions
 from cofio.server.http.responses import HandlerReply
 from cofio.server.mcp.caller import BY as MCP
 from cofio.server.openai_proxy.upstream import Upstream
@@ -117,6 +118,7 @@ class AppState:
     schedules: Mapping[str, str] = field(default_factory=dict)  # cron expression of each scheduled chore
     settings: Settings = field(default_factory=Settings)  # in force
     doctor: Doctor | None = None
+    page_sessions: PageSessions = field(default_factory=PageSessions)
 
     def for_caller(self, context: RequestContext) -> AppState:
         """Return the same state, limited to what the caller may see; `cofio mcp` calls for an agent."""

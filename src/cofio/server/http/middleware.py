@@ -10,8 +10,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cofio.errors import CofioError, Unavailable
-from cofio.server.http.auth import is_loopback
 from cofio.server.http.metrics import Metrics
+from cofio.server.http.peer import is_loopback
 from cofio.server.http.responses import failure, redact_for_stranger, refusal
 
 STRANGER = "cofio.stranger"  # in a request's scope: whether internals must be hidden from the caller

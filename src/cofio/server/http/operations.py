@@ -72,6 +72,9 @@ class Route:
     statuses: tuple[int, ...] = (200,)
     accepted: Any = None  # type of a 202 response, if different
     public: bool = False  # answers requests without a key
+    for_strangers: bool = False  # of these, also those of other users of the machine
+    same_user: bool = False  # refuses processes that are known to be of another user
+    needs_key: bool = False  # also from this machine's user: reads or writes files as the user, or grants access
     pool: Pool = Pool.DEFAULT
     browser: bool = False  # a page that people visit with a browser
     raw: bool = False  # takes the body as bytes

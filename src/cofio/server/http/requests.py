@@ -187,6 +187,11 @@ class EmptyRequest(RequestModel):
     """Empty body."""
 
 
+class PageLinkRequest(RequestModel):
+    code: Annotated[str, doc("Code of the link.")] = ""
+    page: Annotated[str, doc("Page to open, by its name; default: the first.")] = ""
+
+
 class ReasonRequest(RequestModel):
     why: Why = ""
 

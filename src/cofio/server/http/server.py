@@ -19,9 +19,10 @@ from cofio.errors import Misconfigured
 from cofio.models.diagnostics import Doctor
 from cofio.ports import Clock
 from cofio.server.http.app import make
-from cofio.server.http.auth import EVERYWHERE, is_loopback
+from cofio.server.http.auth import EVERYWHERE
 from cofio.server.http.connections import ConnectionLimits, ConnectionPool, LimitedProtocol
 from cofio.server.http.key_cache import Ticks
+from cofio.server.http.peer import is_loopback
 from cofio.settings import Settings
 
 _FINISH = 5  # seconds for requests to finish after a stop was requested

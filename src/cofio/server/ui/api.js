@@ -99,7 +99,7 @@ async function sent(method, address, query, body, signal = null) {
       headers,
       body: body === null ? null : JSON.stringify(body),
       cache: "no-store",
-      credentials: "omit",
+      credentials: "same-origin",
       redirect: "error",
       signal,
     });
