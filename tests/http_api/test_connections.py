@@ -24,7 +24,9 @@ NEVER = 3_600.0
 PATIENT = ConnectionLimits(header_seconds=NEVER, idle_seconds=NEVER, write_seconds=NEVER, linger_seconds=NEVER)
 REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
-CHUNKED = b"POST /search HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+CHUNKED = (
+    b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+)
 
 
 @contextmanager
@@ -130,7 +132,10 @@ def test_large_chunked_body_in_small_chunks_is_accepted(patient_service: Caller)
 def test_pipelined_requests_are_answered_in_order_up_to_a_limit(patient_service: Caller) -> None:
     with connect(patient_service, 3 * (REQUEST + b"\r\n") + REQUEST + b"Connection: close\r\n\r\n") as connection:
         assert b"".join(iter(lambda: connection.recv(65_536), b"")).count(b"HTTP/1.1 200") == 4
-    slow = b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n" + b'{"query":"x"}'
+    slow = (
+        b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n"
+        + b'{"query":"x"}'
+    )
     assert is_refused(patient_service, 400, iter([slow * 100]))
 
 
@@ -180,7 +185,10 @@ def test_kept_connection_is_closed_if_the_next_request_does_not_arrive() -> None
 def test_time_limit_of_headers_does_not_end_a_request_in_progress() -> None:
     with limited(header_seconds=0.2) as service, connect(service) as connection:
         body = json.dumps({"query": "x"}).encode()
-        head = b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+        head = (
+            b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % len(body)
+        )
         connection.sendall(head + body[:1])
         time.sleep(0.6)
         connection.sendall(body[1:])

@@ -66,7 +66,7 @@ def parameters(route: Route) -> list[dict[str, Any]]:
 def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
-        "description": f"Requires a key with the role {route.role}, if keys are in use.",
+        "description": f"Requires a key with the role {route.role}{'' if route.needs_key else ', if keys are in use'}.",
         "x-role": route.role,
         "operationId": route.path.strip("/").replace("/", "_").replace("-", "_") if route.raw else route.name,
         "parameters": [*parameters(route), *([] if route.public else [_CLIENT])],

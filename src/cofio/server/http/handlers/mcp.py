@@ -36,15 +36,7 @@ def exchange(state: AppState, request: bytes, context: RequestContext) -> Handle
     """Return the SDK's reply to this message. NotConfigured if the SDK is not installed."""
     sdk_server = _import_sdk()
     headers = {name: value for name, value in context.headers.items() if name in _READ or name.startswith(_OWN)}
-<<<<<<< HEAD
-    if not headers.get("content-type", "").lower().startswith(JSON):
-        raise InvalidInput(
-            "The Content-Type of the request is not JSON.", f"Send an MCP message with Content-Type: {JSON}."
-        )
     reply = sdk_server.handle_post(RequestDispatcher(state.as_assistant(), context), headers, request)
-=======
-    reply = sdk_server.handle_post(RequestDispatcher(state, context), headers, request)
->>>>>>> 0b527169 (server: ask for a key where the caller is not a process of the service's own user)
     if reply.status >= 400 and not reply.media.startswith(JSON):
         raise InvalidInput(
             "The request is not a valid MCP request.", f"Send Accept: {JSON}, and one message per request."
