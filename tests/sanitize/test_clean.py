@@ -62,15 +62,15 @@ def test_text_without_roles_is_a_user_message() -> None:
     assert clean(text).messages == (Message("user", text),)
 
 
-def test_text_before_the_first_role_is_a_user_message() -> None:
-    assert clean("Notes\nAssistant: Noted").messages == (("user", "Notes"), ("assistant", "Noted"))
+def test_conversation_is_split_and_a_quoted_one_is_not() -> None:
+    conversation = "User: I use vim\nAssistant: Noted"
+    assert clean(conversation).messages == (("user", "I use vim"), ("assistant", "Noted"))
+    for text in (conversation, f"Look at this:\n{conversation}"):
+        assert clean([user(text)]).messages == (("user", text),)
+    assert clean(f"Look at this:\n{conversation}").messages == (("user", f"Look at this:\n{conversation}"),)
 
 
-def test_message_with_roles_is_split_and_a_quotation_is_not() -> None:
-    assert clean([user("User: I use vim\nAssistant: Noted")]).messages == (
-        ("user", "I use vim"),
-        ("assistant", "Noted"),
-    )
+def test_quotation_with_a_role_name_is_not_split() -> None:
     quotation = "The log says\nAI: ready"
     assert clean([{"role": "assistant", "content": quotation}]).messages == (("assistant", quotation),)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from cofio.domain_knowledge.reconcile_rows import SentenceReading
 from cofio.ingest.reconcile.decide import PROBABLE
-from cofio.models.exchange import ANALYSIS, OBSERVATION, Exchange, ExtractedFact, FactOutcome
+from cofio.ingest.voices import PASTED
+from cofio.models.exchange import ANALYSIS, Exchange, ExtractedFact, FactOutcome
 from cofio.models.memory import Add, Change, Delete, Fact, Noop, Update
 from cofio.ports import Matrix, Store, Vector
 from cofio.text.tokens import embedding_text
@@ -39,13 +40,13 @@ class ExchangeFacts:
     def take(self, places: Sequence[int], outcomes: Sequence[FactOutcome]) -> None:
         """Set the decisions of these places.
 
-        An agent's statement changes no memory, except in analyses and observations.
+        Neither an agent's statement, except in an analysis, nor pasted text changes a memory.
         """
-        counts = self.exchange.context in (ANALYSIS, OBSERVATION)
+        is_analysis = self.exchange.context == ANALYSIS
         for place, outcome in zip(places, outcomes, strict=True):
             extracted = self.extracted[place]
-            if extracted.role != "user" and not counts:
-                outcome = _restrict_agent(outcome)
+            if (extracted.role != "user" and not is_analysis) or extracted.provenance == PASTED:
+                outcome = _forbid_changes(outcome)
             self.settled[place] = _drop_tentative(outcome, extracted)
 
     def drop_repeated_retirements(self) -> None:
@@ -105,13 +106,13 @@ def _drop_tentative(outcome: FactOutcome, extracted: ExtractedFact) -> FactOutco
     return outcome
 
 
-def _restrict_agent(outcome: FactOutcome) -> FactOutcome:
+def _forbid_changes(outcome: FactOutcome) -> FactOutcome:
     if isinstance(outcome.decision, Add | Noop):
         return replace(outcome, also=())
     if isinstance(outcome.decision, Update):
         addition = Add(outcome.fact, f"new; it may replace memory {outcome.decision.id}", unless_known=True)
         return FactOutcome(fact=outcome.fact, decision=addition)
-    return FactOutcome(fact=outcome.fact, reason=outcome.reason or "an agent's statement ends no memory")
+    return FactOutcome(fact=outcome.fact, reason=outcome.reason or "only the user's own words end a memory")
 
 
 def list_actions(outcome: FactOutcome, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Protocol
 
 from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, GateVerdict, Sentence
-from cofio.models.provenance import role_provenance
 from cofio.text import sentences
 
 GREETING = "Greeting or confirmation"
@@ -52,11 +51,14 @@ def judge(exchange: Exchange, find: Find) -> GateVerdict:
     """Return the verdict on each sentence of an exchange.
 
     Assistants say much that sounds like facts. Their sentences go to the language model only if the user stated
-    something too, or if they state a lesson learned. In an observed dialogue they count like the user's.
+    something too, or if they state a lesson learned. In an observed dialogue they are read like the user's, but their
+    facts stay the agent's.
     """
     messages = [(message.role, sentences.split(message.text)) for message in exchange.messages]
     if exchange.context == OBSERVATION:
-        return GateVerdict(tuple(_weigh_observed(text, role, find) for role, texts in messages for text in texts))
+        return GateVerdict(
+            tuple(_attribute(weigh(text, "user", find), role) for role, texts in messages for text in texts)
+        )
     verdicts = [weigh(text, role, find) for role, texts in messages for text in texts]
     if any(verdict.role == "user" and verdict.way != "skip" for verdict in verdicts):
         for place, verdict in enumerate(verdicts):
@@ -65,10 +67,11 @@ def judge(exchange: Exchange, find: Find) -> GateVerdict:
     return GateVerdict(tuple(verdicts))
 
 
-def _weigh_observed(text: str, role: str, find: Find) -> Sentence:
-    """Return the verdict on a sentence that counts like the user's; its facts hold the words of its role."""
-    sentence = weigh(text, "user", find)
-    facts = tuple(replace(fact, provenance=role_provenance(role)) for fact in sentence.found)
+def _attribute(sentence: Sentence, role: str) -> Sentence:
+    """Return the verdict on a sentence of this role; an agent's facts are not reworded to the user's or the team's."""
+    if role == "user":
+        return sentence
+    facts = tuple(replace(fact, text=sentences.capitalised(fact.said), role=role) for fact in sentence.found)
     return replace(sentence, role=role, found=facts)
 
 

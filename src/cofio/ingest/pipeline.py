@@ -28,7 +28,7 @@ from cofio.errors import (
     Unavailable,
     Unreadable,
 )
-from cofio.ingest import gate
+from cofio.ingest import gate, voices
 from cofio.ingest.domain_knowledge import (
     KnowledgeWriter,
     change_summary,
@@ -44,6 +44,7 @@ from cofio.ingest.extract import by_llm as extract_by_llm
 from cofio.ingest.reconcile import by_llm as reconcile_by_llm
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import Comparer
+from cofio.ingest.voices import SPEAKER, SeparatedExchange
 from cofio.judgement.labels import RETRACTION
 from cofio.models.exchange import (
     ANALYSIS,
@@ -102,6 +103,7 @@ class _LearningJob:
     """Work on one exchange, from its reading to the decisions about its facts."""
 
     exchange: Exchange
+    separated: SeparatedExchange
     item: Item | None
     task: Task
     by: str
@@ -217,7 +219,7 @@ class Learner:
         If the model is down or its reply is unusable, the facts that patterns found in an item are stored anyway; the
         raised error then means that the rest is still pending.
         """
-        (outcome,) = self._learn([_LearningJob(exchange=exchange, item=item, task=task, by=by)], dry_run=dry_run)
+        (outcome,) = self._learn([self._start_job(exchange, item, task, by)], dry_run=dry_run)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -229,9 +231,12 @@ class Learner:
         others.
         """
         task = items[0].task
-        return self._learn(
-            [_LearningJob(exchange=item.exchange, item=item, task=task, by=by) for item in items if item.exchange]
-        )
+        return self._learn([self._start_job(item.exchange, item, task, by) for item in items if item.exchange])
+
+    def _start_job(self, exchange: Exchange, item: Item | None, task: Task, by: str) -> _LearningJob:
+        is_read = exchange.context != COMPACT_SUMMARY
+        separated = voices.separate(exchange, self._judge) if is_read else SeparatedExchange(exchange, exchange)
+        return _LearningJob(exchange=exchange, separated=separated, item=item, task=task, by=by)
 
     def _learn(self, jobs: Sequence[_LearningJob], *, dry_run: bool = False) -> list[LearningResult | Exception]:
         began = time.perf_counter()
@@ -267,11 +272,14 @@ class Learner:
 
     def _read_without_model(self, job: _LearningJob) -> None:
         """Read with the judgement model, or by rules if it is missing; keep the facts that are not stored yet."""
+        own = job.separated.own
         if self._judge is None:
-            job.verdict = gate.judge(job.exchange, patterns.find)
+            sentences = gate.judge(own, patterns.find).sentences
         else:
-            job.verdict = GateVerdict(tuple(by_judgement.read_exchange(job.exchange, self._judge)))
-        facts = () if job.is_halfway else job.verdict.found + _find_domain_facts(job.exchange)
+            sentences = tuple(by_judgement.read_exchange(own, self._judge))
+        job.verdict = GateVerdict((*sentences, *job.separated.skipped))
+        found = (*job.verdict.found, *_find_domain_facts(own), *job.separated.adopted)
+        facts = () if job.is_halfway else tuple(fact for fact in found if not job.separated.is_others(fact))
         reason = ""
         if len(facts) > MOST_FACTS:
             reason = f"Kept the first {MOST_FACTS} of {len(facts)} facts"
@@ -288,7 +296,7 @@ class Learner:
 
     def _needs_model(self, job: _LearningJob) -> bool:
         """Return whether the model reads an exchange: it may hold a fact or, if so configured, is in doubt."""
-        exchange, verdict = job.exchange, job.verdict
+        exchange, verdict = job.separated.own, job.verdict
         if any(sentence.way == "model" for sentence in verdict.sentences):
             return True
         if exchange.context == OBSERVATION:  # without pattern matches, and more than a greeting or a question
@@ -321,8 +329,12 @@ class Learner:
         """Let the model read exchanges of one session; return its facts for each. The first one carries the usage."""
         assert self.llm is not None  # checked by the callers
         background = self._collect_background(jobs)
-        reply = extract_by_llm.facts(self.llm, [job.exchange for job in jobs], background)
+        reply = extract_by_llm.facts(self.llm, [job.separated.marked for job in jobs], background)
         is_usable = reply.complete and (any(reply.found) or not reply.problem)
+        found = [
+            tuple(fact for fact in facts if not job.separated.is_others(fact))
+            for job, facts in zip(jobs, reply.found, strict=True)
+        ]
         return [
             replace(
                 reply,
@@ -330,7 +342,7 @@ class Learner:
                 usage=TokenUsage() if place else reply.usage,
                 problem=reply.problem if facts or not is_usable else "",
             )
-            for place, facts in enumerate(reply.found)
+            for place, facts in enumerate(found)
         ]
 
     def _combine_facts(self, job: _LearningJob, reply: extract_by_llm.LLMExtraction) -> None:
@@ -339,7 +351,7 @@ class Learner:
         if job.is_halfway:
             reading = _select_new_facts(reply, (), known_facts)
         else:
-            reported = _find_domain_facts(job.exchange)
+            reported = (*_find_domain_facts(job.separated.own), *job.separated.adopted)
             local_facts = job.verdict.found + reported
             fallback = local_facts if reply.problem else reported  # a complete answer of the model decides
             reading = _select_new_facts(reply, local_facts, known_facts, fallback)
@@ -362,7 +374,7 @@ class Learner:
 
         queries: list[Fact] = []
         for job in jobs:
-            spoken = " ".join(message.text for message in job.exchange.messages if message.role == "user")
+            spoken = " ".join(message.text for message in job.separated.own.messages if message.role == "user")
             if (text := tail_of(spoken, _ASKED_ABOUT)).strip():
                 queries.append(_build_fact(ExtractedFact(text=text), job.exchange))
         vectors = self._embed([embedding_text(fact.text, fact.speaker) for fact in queries]) if queries else ()
@@ -386,7 +398,7 @@ class Learner:
         for job in jobs:
             if self.llm is None:
                 job.reading = _Reading(reason="No language model is configured any more")
-            elif not job.exchange.messages:
+            elif not job.separated.own.messages:
                 job.reading = _Reading(reason="Nothing was said")
             else:
                 (reply,) = self._extract_by_model([job])
@@ -655,4 +667,5 @@ def _build_fact(extracted: ExtractedFact, exchange: Exchange) -> Fact:
             extracted.provenance or role_provenance(extracted.role), exchange.provenance or "user"
         ),
         author=extracted.author,
+        speaker=(extracted.author or SPEAKER) if extracted.provenance == voices.PASTED else "",
     )

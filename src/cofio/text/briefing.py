@@ -189,10 +189,15 @@ def neutralize(text: str) -> str:
     Angle brackets that form a tag, or could, become ‹ and ›, as in "List‹int›" and "‹system-reminder›", which no client
     parses as tags; with spaces, `< system-reminder >`, models would still read one. "a < b" and "x -> y" are kept.
     """
-    visible = _UNSEEN.sub("", _ESCAPE.sub("", text[:_READ])).translate(_WIDE_BRACKETS)
+    visible = strip_invisible(text[:_READ]).translate(_WIDE_BRACKETS)
     unfenced = _FENCE_WITHIN.sub(" ", _FENCE.sub("", visible))
     joined = " ".join(_RUN.sub(r"\1\1\1", _join_lines(unfenced)).split())
     return _replace_tags(joined) if "<" in joined else joined
+
+
+def strip_invisible(text: str) -> str:
+    """Return the text without terminal escape sequences and invisible characters."""
+    return _UNSEEN.sub("", _ESCAPE.sub("", text))
 
 
 def _join_lines(text: str) -> str:

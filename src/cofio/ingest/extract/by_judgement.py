@@ -157,7 +157,8 @@ def _read_turn(turn: _TurnText, judge: Judge, role: str) -> list[Sentence]:
     count = 0
     for part in parts:
         spans = part.sure or (part.likely if turn.role == "user" else [])
-        facts = list(_build_facts(turn, part.place, spans, role, part.rows))[: max(0, _MOST - count)]
+        rows = part.rows if role == turn.role else ()  # an agent's words are not reworded to the user's or the team's
+        facts = list(_build_facts(turn, part.place, spans, role, rows))[: max(0, _MOST - count)]
         count += len(facts)
         if not part.sure:
             facts = [replace(fact, tentative=True) for fact in facts]

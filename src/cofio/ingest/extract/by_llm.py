@@ -28,6 +28,7 @@ MOST_FACTS = 50  # per exchange; more means that the transcript is repeated
 LONGEST_FACT = 1_000  # characters; longer texts are not facts
 MOST_ENTITIES, LONGEST_ENTITY = 10, 100
 THOROUGH = ("pre_compact", REVIEW)  # contexts after which the transcript is lost
+OTHERS_TEXT = "Text of somebody else"  # mark of the beginning of a pasted text
 _WHOLE = (*THOROUGH, ANALYSIS, OBSERVATION)  # contexts in which the assistant's messages are read completely
 
 _MOSTLY, _COPIED = 0.5, 0.9  # share of a fact's words in the user's and in the assistant's messages
@@ -38,7 +39,12 @@ _EARLIER, _EARLIER_TURN = 1_200, 400  # characters of the earlier turns, and of 
 _ASSISTANT = 2_000  # characters of one assistant message in an ongoing conversation
 _LEAST = 600  # characters of the conversation, however small the model's context is
 _UNBOUNDED = 1 << 30
-_BELIEVED = "The answer was checked and is confirmed: what it states counts as if the user had said it."
+_OBSERVED = "The answer was checked: write down what it states too, with said_by assistant."
+_OTHERS = (
+    f'"[{OTHERS_TEXT}: ...]" is the beginning of a page, mail, log or quotation that the user pasted: extract'
+    f" nothing from "
+    "it, only what the user says about it."
+)
 _CONFIDENCE = {"low": 0.6, "medium": 0.8, "high": 0.95}
 _KIND_OF = {"decision": "decision", "learning": "learning"}  # by category, if the model names no kind
 _UNREADABLE = "the model's reply could not be read"
@@ -154,8 +160,9 @@ def _build_prompt(exchanges: Sequence[Exchange], background: Background, room: i
     transcript = "\n".join(
         _format_exchange(f"t{number}", exchange, room_left) for number, exchange in enumerate(exchanges, 1)
     )
-    believed = f"{_BELIEVED} " if any(exchange.context == OBSERVATION for exchange in exchanges) else ""
-    asks = f"{believed}Write down what lasts. Reply with the JSON object only."
+    observed = f"{_OBSERVED} " if any(exchange.context == OBSERVATION for exchange in exchanges) else ""
+    others = f"{_OTHERS} " if f"[{OTHERS_TEXT}: " in transcript else ""
+    asks = f"{observed}{others}Write down what lasts. Reply with the JSON object only."
     return f"{known_block}{earlier}<transcript>\n{transcript}\n</transcript>\n\n{asks}"
 
 
@@ -244,13 +251,17 @@ def _find_exchange(entry: Any, fact: ExtractedFact, exchanges: Sequence[Exchange
 
 
 def _copies_assistant(fact: ExtractedFact, exchange: Exchange) -> bool:
-    """Return whether a fact has the assistant's words and few of the user's, who may only have said "yes, do that"."""
+    """Return whether a fact has the assistant's words and few of the user's, who may only have said "yes, do that".
+
+    In an observed dialogue every fact with few of the user's words is the assistant's.
+    """
     terms = set(search_terms(fact.text))
     by_assistant, by_user = (
         len(terms & set(words(" ".join(message.text for message in exchange.messages if message.role == role))))
         for role in ("assistant", "user")
     )
-    return by_assistant >= _COPIED * len(terms) and by_user < _MOSTLY * len(terms)
+    copied = 0.0 if exchange.context == OBSERVATION else _COPIED
+    return by_assistant >= copied * len(terms) and by_user < _MOSTLY * len(terms)
 
 
 @cache

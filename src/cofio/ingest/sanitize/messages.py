@@ -41,13 +41,10 @@ def read_messages(messages: str | Sequence[Mapping[str, Any]], *, speaker: str =
 
 
 def _read_item(item: Any) -> Iterator[RawMessage]:
-    """Yield the message in an item; several if a user's text is a whole conversation."""
+    """Yield the message in an item, if it is one."""
     role, content = _open_item(item)
     texts = tuple(_read_texts(content))
-    turns = _split_conversation(texts[0]) if role == "user" and len(texts) == 1 else []
-    if {turn.role for turn in turns} == {"user", "assistant"}:
-        yield from turns
-    elif role and texts:
+    if role and texts:
         yield RawMessage(role, texts)
 
 
@@ -91,14 +88,17 @@ def _read_texts(content: Any) -> Iterator[str]:
 
 
 def _split_conversation(text: str, speaker: str = "user") -> list[RawMessage]:
-    """Return a text as messages, split at role names at line starts; without any it is the speaker's."""
+    """Return a text as messages, split at role names at line starts.
+
+    A text that does not begin with a role name is the speaker's: a conversation within it is quoted.
+    """
     text = make_storable(text)
     marks = list(_MARK.finditer(text)) if ":" in text else []
-    if not marks:
+    if not marks or text[: marks[0].start()].strip():
         return [RawMessage(speaker, (text,))]
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     parts = [(_ROLES[mark[1].lower()], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
-    return [RawMessage(role, (part,)) for role, part in [("user", text[: marks[0].start()]), *parts] if part.strip()]
+    return [RawMessage(role, (part,)) for role, part in parts if part.strip()]
 
 
 def make_storable(text: str) -> str:

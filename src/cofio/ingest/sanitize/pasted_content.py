@@ -83,6 +83,11 @@ def _pasted_until(lines: list[str], place: int, patch_ends: list[int]) -> int:
         while end < len(lines) and lines[end][:1] in (" ", "\t"):
             end += 1
         return end + 1 if end < len(lines) and _EXCEPTION.match(lines[end]) else end
+    if _FILE_DIFF.match(line):  # without hunk headers: up to the first line that is not added, removed or context
+        end = place + 1
+        while end < len(lines) and lines[end][:1] in ("+", "-", " ") and not _FILE_DIFF.match(lines[end]):
+            end += 1
+        return end
     if line.startswith("*** Begin Patch"):
         later = bisect(patch_ends, place)
         return patch_ends[later] + 1 if later < len(patch_ends) else place + 1
@@ -103,6 +108,7 @@ def _after_hunk(lines: list[str], place: int, old: int, new: int) -> int:
 
 _FENCE = lazy_re.compile(r"[ \t>]*(?:(?:[-*]|\d{1,3}[.)])[ \t]+)?(`{3,}|~{3,})[ \t]*([^`\s]?)[^`]*$")
 _HUNK = lazy_re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_FILE_DIFF = lazy_re.compile(r"diff --git \S|(?:---|\+\+\+) (?:[ab]/|/dev/null)")
 _EXCEPTION = lazy_re.compile(
     r"[A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt|Exit|Iteration|Group|Expired|Timeout)\b|[a-z_]\w*(?:\.\w+)+: "
 )

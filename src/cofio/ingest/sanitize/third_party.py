@@ -28,13 +28,14 @@ class ThirdPartyPassage(NamedTuple):
 def find_third_party(text: str) -> list[ThirdPartyPassage]:
     """Return the passages of other authors in a user's message, in order and without overlap."""
     marked = merge_passages([*_find_marked(text), *_find_code(text)])
-    opening = min([*_find_openings(text), *_find_intros(text)], default=None)
-    if opening is None:
-        return marked
-    start, end, author = opening
-    within = (passage.end for passage in marked if passage.start <= start < passage.end)
-    end = min(end, next(within, _find_closing(text, start)))
-    return merge_passages([*marked, ThirdPartyPassage(start, end, author)])
+    found = list(marked)
+    if opening := min(_find_openings(text), default=None):
+        found.append(opening._replace(end=_find_closing(text, opening.start)))
+    for intro in _find_intros(text):
+        within = (passage.end for passage in marked if passage.start <= intro.start < passage.end)
+        end = min(intro.end, next(within, _find_closing(text, intro.start)))
+        found.append(intro._replace(end=end))
+    return merge_passages(found)
 
 
 def merge_passages(passages: list[ThirdPartyPassage]) -> list[ThirdPartyPassage]:

@@ -1,0 +1,160 @@
+"""Separation of an exchange into the user's own words and text of other authors, which is not learned from.
+
+    exchange ─ structure, judge ─▶ own words ─▶ facts
+                                └▶ text of others ─ adopted by the user ─▶ references, which change no memory
+
+A message of the agent in an observed dialogue is searched for text of others as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from cofio.ingest import gate
+from cofio.ingest.extract import patterns
+from cofio.ingest.extract.by_llm import OTHERS_TEXT
+from cofio.ingest.sanitize.third_party import (
+    ThirdPartyPassage,
+    cut_passages,
+    find_third_party,
+    is_adopted,
+    merge_passages,
+)
+from cofio.judgement.model_inputs import sentences_of
+from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, Message, Sentence
+from cofio.ports import Judge
+from cofio.text import lazy_re
+from cofio.text.stemmer import stem
+from cofio.text.tokens import search_terms, truncate_middle
+
+OTHERS_WORDS = "Not the user's own words"
+PASTED = "pasted"  # provenance of adopted text
+SPEAKER = "pasted text"  # speaker of adopted text without a known author; keeps it apart from the user's memories
+_MOST_CONFIDENT = 0.5  # of adopted text
+_MOST_ADOPTED = 8  # references per passage
+_LONGEST_REFERENCE = 600  # characters
+_SHOWN = 300  # characters of a passage that the language model sees, as context
+_NEWS = (gate.MATCHED, gate.UNREAD)
+_QUOTE_MARKS = lazy_re.compile(r"^[ \t]*(?:[>|][>| \t]*|```.*$|~~~.*$)", re.MULTILINE)
+_COPIED, _MOSTLY = 0.7, 0.5  # share of a fact's words in text of others, and in the user's own words
+_SPEAKERS = frozenset(map(stem, "user team project policy".split()))
+
+
+@dataclass(frozen=True, slots=True)
+class SeparatedExchange:
+    """An exchange by author: own words, the same with the beginnings of other texts, and those texts."""
+
+    own: Exchange
+    marked: Exchange  # for the language model
+    passages: tuple[str, ...] = ()
+    adopted: tuple[ExtractedFact, ...] = ()
+    manipulative: tuple[str, ...] = ()  # the user's sentences that the judge takes for manipulation
+
+    @property
+    def skipped(self) -> tuple[Sentence, ...]:
+        """Return the text of others as skipped sentences of the gate's verdict."""
+        return tuple(Sentence(text=text, role="user", way="skip", reason=OTHERS_WORDS) for text in self.passages)
+
+    def is_others(self, fact: ExtractedFact) -> bool:
+        """Return whether a fact stands in text of others and not in the user's own words.
+
+        The agent often repeats the text that it was given, and a language model reads its beginning.
+        """
+        if not self.passages or fact.provenance == PASTED:
+            return False
+        terms = _find_terms(fact.text) - _SPEAKERS
+        own = _find_terms(" ".join(message.text for message in self.own.messages if message.role == "user"))
+        others = _find_terms(" ".join(self.passages))
+        return len(terms & others) >= _COPIED * len(terms) and len(terms & own) < _MOSTLY * len(terms)
+
+
+def separate(exchange: Exchange, judge: Judge | None) -> SeparatedExchange:
+    """Return the exchange by author."""
+    own: list[Message] = []
+    marked: list[Message] = []
+    texts: list[str] = []
+    adopted: list[ExtractedFact] = []
+    manipulative: list[str] = []
+    before = ""
+    for message in exchange.messages:
+        is_users = message.role == "user"
+        passages = _find_passages(message.text, judge, before, manipulative) if is_users else []
+        if not is_users and exchange.context == OBSERVATION:
+            passages = find_third_party(message.text)
+        own_text = cut_passages(message.text, passages)
+        own.append(message._replace(text=own_text))
+        marked.append(message._replace(text=_mark(message.text, passages)))
+        texts += [message.text[passage.start : passage.end].strip() for passage in passages]
+        if is_users and passages and is_adopted(own_text):
+            adopted += _read_adopted(message.text, passages, judge)
+        before = message.text
+    if not texts:
+        return SeparatedExchange(exchange, exchange, manipulative=tuple(manipulative))
+    spoken = tuple(message for message in own if message.text.strip())
+    return SeparatedExchange(
+        replace(exchange, messages=spoken),
+        replace(exchange, messages=tuple(marked) if spoken else ()),
+        tuple(texts),
+        tuple(adopted),
+        tuple(manipulative),
+    )
+
+
+def _find_passages(text: str, judge: Judge | None, before: str, manipulative: list[str]) -> list[ThirdPartyPassage]:
+    """Return the passages by structure and by the judge; add the sentences that the judge takes for manipulation."""
+    passages = find_third_party(text)
+    if judge is None:
+        return passages
+    least_foreign = judge.thresholds.get("third party", 0.5)
+    least_manipulative = judge.thresholds.get("manipulative", 2.0)  # off without a threshold
+    for voice in judge.passages(text, before):
+        if voice.third_party >= least_foreign:
+            passages.append(ThirdPartyPassage(voice.start, voice.end))
+        if voice.manipulative >= least_manipulative:
+            manipulative.append(text[voice.start : voice.end])
+    return merge_passages(passages)
+
+
+def _mark(text: str, passages: Sequence[ThirdPartyPassage]) -> str:
+    """Return the text with the beginning of each passage, marked, in its place."""
+    for passage in reversed(passages):
+        quoted = " ".join(truncate_middle(text[passage.start : passage.end], _SHOWN).split())
+        quoted = quoted.replace("[", "(").replace("]", ")")
+        text = f"{text[: passage.start]}\n[{OTHERS_TEXT}: {quoted}]\n{text[passage.end :]}"
+    return text
+
+
+def _read_adopted(text: str, passages: Sequence[ThirdPartyPassage], judge: Judge | None) -> Iterator[ExtractedFact]:
+    """Yield the statements of text that the user asked to keep, in its own words; all of a text without statements."""
+    for passage in passages:
+        content = _QUOTE_MARKS.sub("", text[passage.start : passage.end])
+        statements = list(_find_statements(content, judge))[:_MOST_ADOPTED] or [content]
+        for statement in statements:
+            plain = " ".join(statement.split()).strip("\"“”'`>|*- ")[:_LONGEST_REFERENCE]
+            if len(plain.split()) > 1:
+                yield ExtractedFact(
+                    text=plain,
+                    confidence=_MOST_CONFIDENT,
+                    entities=patterns.names_in(plain),
+                    provenance=PASTED,
+                    author=passage.author,
+                )
+
+
+def _find_statements(text: str, judge: Judge | None) -> Iterator[str]:
+    """Yield the sentences that state something."""
+    spans = [span for span in judge.spans(text) if span.probability >= judge.thresholds["fact"]] if judge else []
+    for start, end in sentences_of(text):
+        sentence = text[start:end]
+        if judge is None:
+            is_statement = gate.weigh(sentence, "user", patterns.find).reason in _NEWS
+        else:
+            is_statement = any(span.start < end and span.end > start for span in spans)
+        if is_statement:
+            yield sentence
+
+
+def _find_terms(text: str) -> set[str]:
+    return {stem(word) for word in search_terms(text)}
