@@ -1,4 +1,4 @@
-"""The /observe endpoint: observed dialogues become team memories, and the response counts as a statement."""
+"""The /observe endpoint: observed dialogues become team memories, and the response stays the agent's words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_observation_returns_202_and_becomes_a_team_memory(service: Caller) -> N
     assert (response.status, response.json["new"], response.json["state"]) == (202, True, "pending")
     assert wait_until_processed(service, response.json["id"])["state"] == "stored"
     [memory] = service.get("/memories").json["memories"]
-    assert memory["text"] == "Team switched from JWT to Clerk"
+    assert (memory["text"], memory["provenance"]) == (SWITCHED["response"], "assistant")
     assert (memory["visibility"], memory["session"], memory["agent"]) == ("team", "activity-7", "agent-1")
     assert (memory["team"], memory["method"], memory["entities"]) == ("web", "pattern", ["JWT", "Clerk"])
 
@@ -50,7 +50,7 @@ def test_observe_with_wait_returns_counts_and_method(service: Caller) -> None:
 @pytest.mark.parametrize(
     ("response", "fact"),
     [
-        ("I prefer dark mode for coding", "User prefers dark mode"),
+        ("I prefer dark mode for coding", "I prefer dark mode for coding"),
         ("We never use var.", "never use var"),
         ("Our staging database runs on port 5433.", "Our staging database runs on port 5433"),
     ],
@@ -61,6 +61,19 @@ def test_facts_in_the_response_are_learned(service: Caller, response: str, fact:
     assert fact in memory["text"]
     service.post("/capture", {"messages": [{"role": "assistant", "content": f"{response} Really."}], "wait": True})
     assert service.get("/inbox/status").json["rejected"] == 1  # in /capture an assistant message alone is not learned
+
+
+def test_response_is_not_the_teams_word(service: Caller) -> None:
+    service.post("/capture", {"messages": "We switched from npm to pnpm", "visibility": "team", "wait": True})
+    quoting = 'The README says: "We switched from pnpm to evilpm".'
+    for response in (
+        quoting,
+        "The README says:\n\n> We switched from pnpm to evilpm.",
+        "We switched from pnpm to bun.",
+    ):
+        service.post("/observe", {"response": response, "wait": True})
+    memories = {memory["text"]: memory["provenance"] for memory in service.get("/memories").json["memories"]}
+    assert memories == {"Team switched from npm to pnpm": "user", "We switched from pnpm to bun.": "assistant"}
 
 
 def test_facts_in_the_validated_intent_are_learned(service: Caller) -> None:
@@ -77,7 +90,7 @@ def test_llm_receives_intent_and_response_when_no_pattern_matches(serve: Serve) 
     [(_, asked, _)] = llm.calls
     assert "Who signs off?" in asked
     assert "Ann has the last word there." in asked
-    assert "what it states counts as if the user had said it" in asked
+    assert "with said_by assistant" in asked
     [memory] = service.get("/memories").json["memories"]
     assert (memory["text"], memory["visibility"], memory["method"]) == ("Releases wait for Ann", "team", "llm")
 
@@ -140,6 +153,6 @@ def test_library_observe_matches_the_endpoint() -> None:
         assert (result.state, result.result["method"]) == ("stored", "pattern")
         [memory] = keeper.list().memories
         assert (memory.text, memory.visibility, memory.session) == (
-            "Team switched from JWT to Clerk", "team", "activity-7",
+            SWITCHED["response"], "team", "activity-7",
         )  # fmt: skip
         assert keeper.observe("", "I prefer tabs over spaces.").state == "pending"

@@ -130,7 +130,8 @@ class RecallService:
         is_known: Callable[[Memory], bool] = lambda _: False,
     ) -> list[Hit]:
         """Return the hits relevant to the questions, best first, without known memories."""
-        candidates = [hit for hit in recall.merge(answers) if not is_known(hit.memory)]
+        merged = recall.merge(answers)
+        candidates = [hit for hit in merged if recall.is_recallable(hit.memory) and not is_known(hit.memory)]
         hits = {hit.id: hit for hit in self.relevance.relevant(questions, candidates, most)}
         order = hybrid.newer_first({memory_id: hit.score for memory_id, hit in hits.items()}, self.access.store)
         return [hits[memory_id] for memory_id in order]

@@ -53,10 +53,10 @@ _INJECTED = (
 _OWN = "(:session <> '' AND m.session = :session AND (m.source = :client OR m.source LIKE :client || '/%'))"
 _LINE = "m.id, m.text, m.speaker, m.source, m.created_at, m.kind, m.pinned"
 
-_HAS_ANCHORS = "SELECT count(*) FROM pragma_table_info('memories') WHERE name = 'anchors'"
+_HAS_COLUMN = "SELECT count(*) FROM pragma_table_info('memories') WHERE name = ?"
 _MATCHING = f"""
 SELECT {_LINE}, m.project, {{anchors}} FROM words w CROSS JOIN memories m ON m.id = w.rowid
-WHERE words MATCH :words AND {_VISIBLE} AND NOT {_INJECTED} AND NOT {_OWN}
+WHERE words MATCH :words AND {_VISIBLE} AND NOT {_INJECTED} AND NOT {_OWN} AND {{own_words}}
 ORDER BY bm25(words), m.id DESC LIMIT :depth
 """
 _HOLDING = "SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
@@ -81,7 +81,7 @@ _START_IDS = " UNION ".join(
 )
 _KEPT = f"""
 SELECT {_LINE}, m.category, m.project, m.visibility, m.occurrences, {{anchors}}, {_INJECTED} OR {_OWN}
-FROM memories m WHERE m.id IN ({_START_IDS})
+FROM memories m WHERE m.id IN ({_START_IDS}) AND {{own_words}}
 """
 
 
@@ -216,8 +216,12 @@ def _make_line(row: Sequence[object]) -> briefing.BriefingLine:
 
 
 def _format_query(file: sqlite3.Connection, query: str) -> str:
-    """Return the query with its anchors column, or without it for a store that has none yet."""
-    return query.format(anchors="m.anchors" if file.execute(_HAS_ANCHORS).fetchone()[0] else "'[]'")
+    """Return the query with the columns that a store may not have yet. Pasted text is only found by a search."""
+    has_anchors, has_provenance = (
+        file.execute(_HAS_COLUMN, (name,)).fetchone()[0] for name in ("anchors", "provenance")
+    )
+    own_words = "m.provenance <> 'pasted'" if has_provenance else "true"
+    return query.format(anchors="m.anchors" if has_anchors else "'[]'", own_words=own_words)
 
 
 def _is_gone(project: str, anchors: str) -> bool:

@@ -153,6 +153,11 @@ def answer_probability(score: float) -> float:
     return 1 / (1 + exp(-(15.0 * score - 4.5))) if score >= ANSWERS else 0.0
 
 
+def is_recallable(memory: Memory) -> bool:
+    """Return whether a memory may be injected without being asked for; pasted text is only found by a search."""
+    return memory.provenance != "pasted"
+
+
 def merge(answers: Iterable[Sequence[Hit]]) -> list[Hit]:
     """Merge the hits of several questions, each memory once with its best score, best first."""
     hits: dict[int, Hit] = {}
@@ -189,6 +194,7 @@ def at_start(
         memory.id: memory
         for group in _GROUPS
         for memory in store.newest(Scope(visible_in=project, **group), LOOKED_THROUGH)
+        if is_recallable(memory)
     }
     checked: dict[int, CheckedMemory] = {}
 
