@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
 
+from cofio.ingest.redaction import Redactor
 from cofio.ingest.writer import check_author
 from cofio.models.memory import FreshnessResult, Hit, Query, QueryKwargs, as_query
 from cofio.ports import Store
@@ -14,6 +15,7 @@ from cofio.retrieval.encoder import StoreEncoder
 from cofio.retrieval.log import RetrievalLog
 from cofio.retrieval.reranker import Reranker
 from cofio.staleness import StalenessChecker
+from cofio.text.secrets import redact_shown
 
 
 @dataclass(eq=False)
@@ -27,7 +29,10 @@ class SearchService:
     staleness: StalenessChecker
 
     def search(self, query: str | Query, *, by: str = "library", **options: Unpack[QueryKwargs]) -> list[Hit]:
-        """Return matching memories, best first. The options are the fields of Query and of Scope."""
+        """Return matching memories, best first. The options are the fields of Query and of Scope.
+
+        Secrets in them are redacted, for agents search too; `get` returns a memory as it is.
+        """
         return self.search_all([as_query(query, options)], by=by)[0]
 
     def search_all(self, queries: Sequence[str | Query], *, by: str = "library") -> list[list[Hit]]:
@@ -38,7 +43,7 @@ class SearchService:
         for query, hits in zip(checked, hit_lists, strict=True):
             if query.log:
                 self.log.note(hits, query.text, by)
-        return [[self.add_freshness(hit) for hit in hits] for hits in hit_lists]
+        return [[_redact_hit(self.add_freshness(hit)) for hit in hits] for hits in hit_lists]
 
     def run(self, queries: Sequence[Query]) -> list[list[Hit]]:
         """Return the hits of each query without logging them."""
@@ -55,3 +60,8 @@ class SearchService:
         """Return the hit with the freshness of the code that it references."""
         freshness = self.staleness.check(hit.memory) if hit.memory.anchors else FreshnessResult()
         return replace(hit, freshness=freshness.state, stale=freshness.notes) if freshness.state else hit
+
+
+def _redact_hit(hit: Hit) -> Hit:
+    memory = Redactor(redact_shown).record(hit.memory)
+    return hit if memory is hit.memory else replace(hit, memory=memory)

@@ -19,10 +19,10 @@ _Record = TypeVar("_Record", Fact, Memory)
 
 
 class Redactor:
-    """Redacts values and records the kinds of secrets that it removed; with `redacts` false it removes none."""
+    """Redacts values with a function and records the kinds of secrets that it removed."""
 
-    def __init__(self, *, redacts: bool = True) -> None:
-        self._redacts = redacts
+    def __init__(self, redact: Callable[[str], str] = redact) -> None:
+        self._redact = redact
         self._kinds: set[str] = set()
 
     @property
@@ -33,7 +33,7 @@ class Redactor:
     def value(self, value: Any, limit: int = MAX_TEXT) -> Any:
         """Return the value with every text in it redacted, keys included. A text of digits only is an id."""
         if isinstance(value, str):
-            clean = redact(value) if self._redacts and not value.isdigit() else value
+            clean = value if value.isdigit() else self._redact(value)
             if clean != value:
                 self._kinds.update(_PLACEHOLDER.findall(clean))
             return clean if clean == value else clean[:limit]

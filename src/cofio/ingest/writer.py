@@ -125,9 +125,10 @@ class Writer:
 
     def redactor(self, *, keep_secret: bool = False) -> Redactor:
         """Return what redacts the caller's words; one that keeps secrets is for the owner only."""
-        if keep_secret:
-            self.access.require_owner("Keeping a secret")
-        return Redactor(redacts=not keep_secret)
+        if not keep_secret:
+            return Redactor()
+        self.access.require_owner("Keeping a secret")
+        return Redactor(str)
 
     def _find(self, memory_id: int) -> Sequence[Memory]:
         return self.access.store.get([memory_id])

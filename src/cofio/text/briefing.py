@@ -184,12 +184,15 @@ def estimate_tokens(text: str) -> int:
 
 
 def neutralize(text: str) -> str:
-    """Return the text on one line as plain words, without invisible characters and markup.
+    """Return the text on one line as plain words, without secrets, invisible characters and markup.
 
     Angle brackets that form a tag, or could, become ‹ and ›, as in "List‹int›" and "‹system-reminder›", which no client
     parses as tags; with spaces, `< system-reminder >`, models would still read one. "a < b" and "x -> y" are kept.
     """
-    visible = strip_invisible(text[:_READ]).translate(_WIDE_BRACKETS)
+    from cofio.text.secrets import redact_shown  # deferred: a hook that shows no memory does without the patterns
+
+    safe = redact_shown(text[: _READ + LONGEST_LINE])[:_READ]
+    visible = strip_invisible(safe).translate(_WIDE_BRACKETS)
     unfenced = _FENCE_WITHIN.sub(" ", _FENCE.sub("", visible))
     joined = " ".join(_RUN.sub(r"\1\1\1", _join_lines(unfenced)).split())
     return _replace_tags(joined) if "<" in joined else joined

@@ -6,6 +6,6 @@
 Light enough for a hook: the standard library only, and patterns that are compiled on first use.
 """
 
-from cofio.text.secrets.detection import find_secrets, redact
+from cofio.text.secrets.detection import find_secrets, redact, redact_shown
 
-__all__ = ["find_secrets", "redact"]
+__all__ = ["find_secrets", "redact", "redact_shown"]

@@ -15,6 +15,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from cofio.text import lazy_re
 from cofio.text.secrets.heuristics import looks_random, looks_secret
@@ -38,6 +39,12 @@ def redact(text: str) -> str:
             last = end
         text = "".join(parts) + text[last:]
     return text
+
+
+@lru_cache(maxsize=4096)
+def redact_shown(text: str) -> str:
+    """As `redact`, for short texts that are shown again and again."""
+    return redact(text)
 
 
 def find_secrets(text: str) -> list[Span]:
