@@ -153,6 +153,13 @@ def test_missing_home_is_an_empty_spool(tmp_path: Path) -> None:
 
 def test_header_is_one_line_of_json(tmp_path: Path) -> None:
     head, _, rest = put(tmp_path, b"{}\n{}").read_bytes().partition(b"\n")
-    about = {"client": "codex", "at": "2026-11-15T10:00:00.123Z", "project": "/web", "event": "Stop", "bytes": 5}
+    about = {
+        "client": "codex",
+        "at": "2026-11-15T10:00:00.123Z",
+        "project": "/web",
+        "event": "Stop",
+        "bytes": 5,
+        "redacted": True,
+    }
     assert json.loads(head) == about
     assert rest == b"{}\n{}"

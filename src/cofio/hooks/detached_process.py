@@ -14,8 +14,11 @@ EVERY = 30.0  # minimum seconds between two starts
 
 def start(command: list[str], variables: Mapping[bytes, bytes], stamp: bytes) -> bool:
     """Start a detached process; return whether it was tried. The time of the last start is that of the file `stamp`."""
-    if not _is_due(stamp):
-        return False
+    return _is_due(stamp) and spawn(command, variables)
+
+
+def spawn(command: list[str], variables: Mapping[bytes, bytes]) -> bool:
+    """Start a detached process; return whether the system allowed it."""
     _close_on_exec()
     streams = [(posix.POSIX_SPAWN_OPEN, descriptor, "/dev/null", posix.O_RDWR, 0) for descriptor in (0, 1, 2)]
     try:

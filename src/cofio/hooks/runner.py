@@ -54,6 +54,7 @@ class HookRun:
         self.around, self.client = around, client
         self.raw, self.event, self.kind = b"", "", NAMED.get(event_name, "")
         self.project = ""
+        self.redacted = b""  # the input without secrets; empty until that is known
         self.undelivered, self.spool_state = False, ""
         self._keeping = _thread.allocate_lock()
 
@@ -81,16 +82,19 @@ class HookRun:
 
     def spool(self, *, sync: bool = True, aside: bool = False) -> str:
         """Spool the undelivered capture, or `aside` into spool/bad; return "spooled", "aside" or a reason."""
-        from cofio.hooks import spool
+        from cofio.hooks import spool, spool_redaction
 
         about = {"at": run_log.format_time(self.at), "project": self.project, "event": self.event}
         has_lock = self._keeping.acquire(timeout=_MEANWHILE)
         try:
             if self.undelivered:
-                path = spool.write(self.around.home, self.client, self.raw, **about, aside=aside)
+                content, is_redacted = self.redacted or self.raw, bool(self.redacted)
+                path = spool.write(self.around.home, self.client, content, **about, redacted=is_redacted, aside=aside)
                 self.undelivered, self.spool_state = False, "aside" if aside else "spooled"
                 if sync:
                     spool.sync(path)
+                if not is_redacted:
+                    spool_redaction.start(self.around)
         except spool.SpoolFull:
             self.spool_state = "full"
         except OSError:
@@ -99,6 +103,13 @@ class HookRun:
             if has_lock:
                 self._keeping.release()
         return self.spool_state
+
+    def redact(self) -> None:
+        """Remove secrets from what is about to be spooled; a process of its own does it later if there is no time."""
+        from cofio.hooks import spool_redaction
+
+        if self.undelivered and len(self.raw) <= spool_redaction.LARGEST:
+            self.redacted = spool_redaction.redact_delivery(self.raw)
 
     @property
     def is_small(self) -> bool:
@@ -128,6 +139,11 @@ def run(argv: list[str]) -> None:
         from cofio.hooks import spool_sender
 
         spool_sender.run(around)
+        return
+    if "--redact" in options:
+        from cofio.hooks import spool_redaction
+
+        spool_redaction.run(_decode(around.home))
         return
     this = HookRun(around, client, event_name)
     try:
@@ -247,10 +263,12 @@ def _is_own(this: HookRun, body: bytes) -> bool:
 def _fall_back(this: HookRun, why: str) -> None:
     fields = this.parsed() if this.is_small else {}
     if fields is None:
+        this.redact()
         return this.log("skipped", why, "broken", this.spool(aside=True) if this.undelivered else "")
     if this.kind == OTHER or _is_from_subagent(fields):
         this.undelivered = False
         return this.log("skipped", why, "event" if this.kind == OTHER else "subagent")
+    this.redact()
     fate = this.spool() if this.undelivered else ""
     rung = "spooled" if fate == "spooled" else "failed"
     started = ""

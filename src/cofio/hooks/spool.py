@@ -1,7 +1,7 @@
 """The spool: undelivered hook events, one file each, until a service accepts them.
 
-    spool/<time in ns>-<pid>-<random>.hook  a JSON line (client, at, project, event, bytes), then the client's input
-    spool/bad/                              unreadable and undeliverable files; never deleted automatically
+    spool/<time in ns>-<pid>-<random>.hook  a JSON line (client, at, project, event, bytes, redacted), then the input
+    spool/bad/                              unreadable and undeliverable files; deleted after a week
 
 A file is renamed before it is synced: if a hook reaches its deadline while a slow disk still syncs, the file stays in
 place, and only a power cut can lose it. The header states the length of the rest, so truncated files are detected.
@@ -26,6 +26,7 @@ MOST_BYTES = 200_000_000
 _ENDING, _UNNAMED = ".hook", ".part"
 MOST_BAD_FILES = 1_000
 MOST_BAD_BYTES = 100_000_000
+BAD_DAYS = 7
 _LEFT_OVER = 60.0  # seconds after which an unrenamed file has no writer any more
 _STALE = 3_600.0  # seconds after which an empty file is deleted
 
@@ -45,12 +46,15 @@ class SpoolEntry:
 
 
 def store_delivery(home: str | Path, client: str, raw: bytes, *, at: str, project: str, event: str) -> Path:
-    """Spool a delivery and sync it to disk. Raise Full or StoreError on failure."""
+    """Spool a delivery without its secrets and sync it to disk. Raise Full or StoreError on failure."""
     from pathlib import Path
+
+    from cofio.hooks.spool_redaction import redact_delivery
 
     try:
         folder = posix.fspath(home).encode("utf-8", "surrogateescape")
-        path = write(folder, client, raw, at=at, project=project, event=event)
+        clean = redact_delivery(raw)
+        path = write(folder, client, clean, at=at, project=project, event=event, redacted=True)
         sync(path)
     except OSError as error:
         hint = "Check the folder's permissions and the free disk space."
@@ -58,10 +62,20 @@ def store_delivery(home: str | Path, client: str, raw: bytes, *, at: str, projec
     return Path(path.decode("utf-8", "surrogateescape"))
 
 
-def write(home: bytes, client: str, raw: bytes, *, at: str, project: str, event: str, aside: bool = False) -> bytes:
+def write(
+    home: bytes,
+    client: str,
+    raw: bytes,
+    *,
+    at: str,
+    project: str,
+    event: str,
+    redacted: bool = False,
+    aside: bool = False,
+) -> bytes:
     """Write a delivery, not yet synced, and return its path. Raise Full or OSError on failure.
 
-    With `aside` it goes to spool/bad, which is not read automatically.
+    `redacted` says that its secrets were removed. With `aside` it goes to spool/bad, which is not read automatically.
     """
     for folder in (home, home + b"/spool", home + b"/spool/bad")[: 3 if aside else 2]:
         try:
@@ -76,7 +90,7 @@ def write(home: bytes, client: str, raw: bytes, *, at: str, project: str, event:
     file = posix.open(unnamed, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
     try:
         try:
-            data = f'{{{fields}"bytes": {len(raw)}}}\n'.encode() + raw
+            data = f'{{{fields}"bytes": {len(raw)}, "redacted": {"true" if redacted else "false"}}}\n'.encode() + raw
             while data:
                 data = data[posix.write(file, data) :]
         finally:
@@ -170,6 +184,16 @@ def count_bad(home: Path) -> int:
         return sum(1 for _ in (home / "spool" / "bad").iterdir())
     except OSError:
         return 0
+
+
+def expire_bad(home: Path) -> None:
+    """Delete the files in spool/bad that nobody looked into for BAD_DAYS."""
+    from contextlib import suppress
+
+    with suppress(OSError):
+        for path in (home / "spool" / "bad").iterdir():
+            if time.time() - path.lstat().st_mtime > 86_400 * BAD_DAYS:
+                path.unlink(missing_ok=True)
 
 
 def remove_entry(entry: SpoolEntry) -> None:

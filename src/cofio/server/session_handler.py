@@ -151,6 +151,7 @@ class SessionHandler:
             except (OSError, CofioError) as error:  # captures are imported nevertheless
                 _log.warning("recalls that hooks made without the service could not be imported: %s", error)
 
+            spool.expire_bad(self._home)
             count = 0
             for entry in spool.entries(self._home):
                 try:

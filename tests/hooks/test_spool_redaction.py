@@ -1,0 +1,68 @@
+"""Deliveries that wait on disk hold no secret, however they got there."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cofio.hooks import runner, spool, spool_redaction
+from tests.hooks.conftest import PROMPT, Hook, make_event
+from tests.hooks.test_spool_sender import wait_for
+
+TOKEN = "gh" + "p_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cE1gI3kM5"
+SAYS = f'The crane gateway wants {TOKEN} — "always"'
+
+
+def files_with_token(home: Path) -> list[str]:
+    return [path.name for path in home.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [{**PROMPT, "prompt": SAYS}, make_event("Stop", last_assistant_message=SAYS, more=[{"deep": SAYS}])],
+    ids=["prompt", "stop"],
+)
+def test_spooled_event_is_redacted_and_complete(hook: Hook, event: dict[str, object]) -> None:
+    hook(event)
+    clean = SAYS.replace(TOKEN, "[redacted:github-token]")
+    assert files_with_token(hook.home) == []
+    assert hook.spooled == [json.loads(json.dumps(event).replace(TOKEN, "[redacted:github-token]"))]
+    assert clean in hook.spooled[0].values()
+
+
+def test_broken_event_in_spool_bad_is_redacted(hook: Hook) -> None:
+    hook(json.dumps(make_event("Stop", last_assistant_message=SAYS)).encode()[:-2])
+    (kept,) = (hook.home / "spool" / "bad").iterdir()
+    assert b"[redacted:github-token]" in kept.read_bytes()
+    assert files_with_token(hook.home) == []
+
+
+def test_large_event_is_redacted_by_a_process_of_its_own(hook: Hook) -> None:
+    hook(make_event("Stop", last_assistant_message=SAYS + " word" * runner._PARSED))
+    wait_for(lambda: not files_with_token(hook.home) and not list(hook.home.rglob("*.part")))
+    (entry,) = spool.entries(hook.home)
+    assert b"[redacted:github-token]" in entry.raw
+
+
+def test_delivery_taken_by_the_service_meanwhile_does_not_come_back(tmp_path: Path) -> None:
+    spool.write(os.fsencode(tmp_path), "codex", b"{}", at="", project="", event="Stop")
+    (path,) = spool.waiting_files(tmp_path)
+    spool_redaction._redact_file(path)
+    assert len(spool.waiting_files(tmp_path)) == 1
+    path.unlink()
+    spool_redaction.run(str(tmp_path))
+    assert spool.waiting_files(tmp_path) == []
+
+
+def test_bad_deliveries_expire(tmp_path: Path) -> None:
+    folder = tmp_path / "spool" / "bad"
+    folder.mkdir(parents=True)
+    for name, days in (("old", spool.BAD_DAYS + 1), ("new", spool.BAD_DAYS - 1)):
+        (folder / name).write_text("x")
+        os.utime(folder / name, (time.time() - 86_400 * days,) * 2)
+    spool.expire_bad(tmp_path)
+    assert [path.name for path in folder.iterdir()] == ["new"]
