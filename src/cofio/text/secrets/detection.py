@@ -22,7 +22,7 @@ from cofio.text.secrets.heuristics import looks_random, looks_secret
 from cofio.text.secrets.labelled import Span, find_labelled_secrets, value_at
 from cofio.text.secrets.patterns import PATTERNS, TOKENS
 
-_SHORTEST_TOKEN = 20  # characters
+_SHORTEST_TOKEN = 14  # characters
 _TOKEN_HINTS = tuple((hint, place) for place, token in enumerate(TOKENS) for hint in token.hints)
 _ROUNDS = 8  # a replacement may expose another secret, rarely twice; the bound protects against crafted texts
 
@@ -115,13 +115,12 @@ def find_tokens(text: str) -> Iterator[Span]:
     if max(map(len, text.split()), default=0) < _SHORTEST_TOKEN:
         return  # true for almost all prose
     for place in sorted({place for hint, place in _TOKEN_HINTS if hint in text}):
-        kind, _, pattern, mixed = TOKENS[place]
-        for match in pattern.finditer(text):
+        row = TOKENS[place]
+        for match in row.pattern.finditer(text):
             start, end = match.span(match.lastindex or 0)
             token = text[start:end]
-            is_mixed = re.search(r"\d", token) and re.search(r"[A-Za-z]", token)
-            if not PATTERNS["token_filler"].search(token) and (is_mixed or not mixed):
-                yield kind, start, end
+            if not PATTERNS["token_filler"].search(token) and all(re.search(kind, token) for kind in row.needs):
+                yield row.kind, start, end
 
 
 def _find_private_keys(text: str) -> Iterator[Span]:

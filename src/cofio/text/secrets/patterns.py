@@ -1,4 +1,4 @@
-"""Patterns of secrets, read from `patterns.toml`."""
+"""Patterns of secrets, read from data: `vendor_tokens.txt` has a row per kind of token, `patterns.toml` the others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from typing import Any, NamedTuple
 
 from cofio.text import lazy_re
 
+_FOLDER = Path(__file__).parent
+_COLUMNS = re.compile(r" {2,}")
+_MACRO = re.compile(r"%([a-z]|U)")
+_MACROS = {
+    "a": "[A-Za-z0-9]", "l": "[a-z0-9]", "U": "[A-Z0-9]", "x": "[0-9a-f]", "u": "[A-Za-z0-9_-]", "b": "[A-Za-z0-9+/]",
+    "i": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "e": "(?![A-Za-z0-9])",
+}  # fmt: skip
+#: Start of a token: the start of a word, or what follows an escaped line break.
+_START, _START_OF_BASE64 = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))", "(?<![A-Za-z0-9+/])"
+
 
 class TokenPattern(NamedTuple):
     """Kind of token: its hints, and the pattern of its extent (the last group, or the whole match)."""
@@ -17,20 +27,29 @@ class TokenPattern(NamedTuple):
     kind: str
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
-    mixed: bool  # require letters and digits: the prefix alone proves little
+    needs: tuple[str, ...]  # classes of characters that the token must have
+    example: str
+    near_miss: str
 
 
-def read_rows() -> Mapping[str, Any]:
-    """Return the rows of the file: `token` is a list, `pattern` has each pattern by its name."""
-    return tomllib.loads(Path(__file__).with_name("patterns.toml").read_text(encoding="utf-8"))
+def _read_tokens() -> tuple[TokenPattern, ...]:
+    lines = (_FOLDER / "vendor_tokens.txt").read_text(encoding="utf-8").splitlines()
+    return tuple(_parse_token(*_COLUMNS.split(line)) for line in lines if line and not line.startswith("#"))
+
+
+def _parse_token(kind: str, hints: str, shape: str, example: str, near_miss: str) -> TokenPattern:
+    needs = {"": (), "~": ("[A-Za-z]", "[0-9]"), "~~": ("[a-z]", "[A-Z]", "[0-9]")}[kind[len(kind.rstrip("~")) :]]
+    first = shape.lstrip("(?:[")[:1]
+    start = _START_OF_BASE64 if shape.startswith("%b") else _START if first.isalnum() or first == "%" else ""
+    pattern = start + _MACRO.sub(lambda macro: _MACROS.get(macro[1], macro[0]), shape)
+    return TokenPattern(kind.rstrip("~"), tuple(hints.split(" ")), lazy_re.compile(pattern), needs, example, near_miss)
 
 
 def _compile(row: Mapping[str, Any]) -> re.Pattern[str]:
     return lazy_re.compile("".join(row["pattern"]))
 
 
-_ROWS = read_rows()
-TOKENS = tuple(
-    TokenPattern(row["kind"], tuple(row["hints"]), _compile(row), row.get("mixed", False)) for row in _ROWS["token"]
-)
-PATTERNS: Mapping[str, re.Pattern[str]] = {name: _compile(row) for name, row in _ROWS["pattern"].items()}
+#: The rows of patterns.toml: each pattern by its name, with its example.
+ROWS: Mapping[str, Any] = tomllib.loads((_FOLDER / "patterns.toml").read_text(encoding="utf-8"))["pattern"]
+PATTERNS: Mapping[str, re.Pattern[str]] = {name: _compile(row) for name, row in ROWS.items()}
+TOKENS = _read_tokens()
