@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cofio.hooks import runner, spool, spool_redaction
+from cofio.hooks import spool, spool_redaction
 from tests.hooks.conftest import PROMPT, Hook, make_event
 from tests.hooks.test_spool_sender import wait_for
 
@@ -42,7 +42,7 @@ def test_broken_event_in_spool_bad_is_redacted(hook: Hook) -> None:
 
 
 def test_large_event_is_redacted_by_a_process_of_its_own(hook: Hook) -> None:
-    hook(make_event("Stop", last_assistant_message=SAYS + " word" * runner._PARSED))
+    hook(make_event("Stop", last_assistant_message=SAYS + " word" * spool_redaction.LARGEST))
     wait_for(lambda: not files_with_token(hook.home) and not list(hook.home.rglob("*.part")))
     (entry,) = spool.entries(hook.home)
     assert b"[redacted:github-token]" in entry.raw
