@@ -118,3 +118,18 @@ def test_damaged_vector_of_an_episode_is_isolated_and_computed_again(store: Dama
         assert keeper.services.embeddings.drop_damaged() == 1
         assert keeper.services.episodes.embed_missing() == 1
         assert keeper.services.embeddings.drop_damaged() == 0
+
+
+def test_damaged_vectors_are_a_problem_until_they_are_computed_again(tmp_path: Path) -> None:
+    damageable = DamageableStore(str(tmp_path / "cofio.db"))
+    with damageable.open() as keeper:
+        keeper.add_all(TEXTS)
+    damageable.damage_vector(2, "NaN")
+    with damageable.open() as keeper:
+        keeper.search("Ada")
+        [problem] = keeper.services.problems()
+        assert (problem.name, problem.says.startswith("The vectors of 1 memor")) == ("store", True)
+        keeper.services.embeddings.drop_damaged()
+        keeper.embed_missing()
+        keeper.search("Ada")
+        assert keeper.services.problems() == []

@@ -38,6 +38,7 @@ from cofio.stores.row_mapping import LISTED, is_storable_int, no_changeset, to_c
 from cofio.stores.statistics import SqlUsageQueries
 from cofio.text.tokens import fingerprint
 
+_COMPUTED_AGAIN = "The service computes them again by itself; `cofio down` and `cofio reembed --missing` do it at once."
 _GROUPS = ("category", "kind", "source", "visibility")
 
 
@@ -61,7 +62,11 @@ class SqlStore(SqlAdapter):
 
     def problems(self) -> list[Check]:
         """Return the current problems of the store, without reading memories."""
-        return self._database.problems()
+        problems = self._database.problems()
+        if count := self._ranking.unusable:
+            says = f"The vectors of {count:,} memories are damaged: these can be found by words only."
+            problems.append(Check("store", "warning", says, _COMPUTED_AGAIN))
+        return problems
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
