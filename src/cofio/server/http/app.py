@@ -222,7 +222,8 @@ class Endpoint:
     def _refuse_method(self, method: str) -> Response:
         if not self._methods:
             return refusal(NotFound("The service has no such path.", "GET /docs shows every route."))
-        allowed = ", ".join(self._methods)
+        # A fixed word that is also a row's name has the row's methods too; they are documented with the row.
+        allowed = ", ".join(name for name, route in self._methods.items() if route.path == self.path)
         error = InvalidInput(f"{self.path} does not accept {method}.", f"Use {allowed}.")
         return refusal(error, 405, {"Allow": allowed})
 
@@ -298,9 +299,11 @@ def _decode_input(route: Route, request: Request, body: bytes) -> object:
     if route.raw:
         decoding.check_content_type(content_type)
         return body
-    if route.request is None:
-        return None
     query: bytes = request.scope["query_string"]
+    if route.request is None:
+        if query and not route.public:
+            raise InvalidInput(f"{route.path} accepts no query string.", "Remove it.")
+        return None
     if not route.has_body:
         return decoding.of_query(query, route.request)
     if query:

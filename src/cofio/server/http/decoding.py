@@ -72,7 +72,10 @@ def of_query(query: bytes, schema: type[_Schema]) -> _Schema:
         hint = f"Write it percent-encoded in UTF-8, with at most {_MOST_PARAMETERS} parameters."
         raise InvalidInput("The query string cannot be read.", hint) from error
     sent: dict[str, Any] = {}
+    known = {field.encode_name for field in msgspec.structs.fields(schema)}
     for name, value in pairs:
+        if name not in known:
+            raise InvalidInput(f"The field `{name}` is not known.", f"Give one of: {_fields(schema)}.")
         if not value and name not in _EMPTY_MEANS_NONE:
             continue
         if name in _LISTS:
@@ -88,8 +91,11 @@ def of_query(query: bytes, schema: type[_Schema]) -> _Schema:
 
 
 def _parse_time(value: str) -> str | float:
-    """Return a time from a query string: its plus sign is decoded as a space, and its number is text."""
-    if re.fullmatch(r"-?[0-9]{9,18}(\.[0-9]+)?", value):
+    """Return a time from a query string: its plus sign is decoded as a space, and its number is text.
+
+    Eight digits are a date, 20260101.
+    """
+    if re.fullmatch(r"(?![0-9]{8}$)-?[0-9]{1,18}(\.[0-9]+)?", value):
         return float(value)
     return value.replace(" ", "+") if "T" in value else value
 

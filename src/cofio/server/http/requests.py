@@ -47,6 +47,8 @@ MAX_QUERIES = 100
 MAX_MEMORIES = 1_000
 #: Fields that are times: ISO 8601, or seconds or milliseconds since 1970.
 TIMES = ("since", "until", "at", "created_at", "timestamp")
+#: Fields with words of a conversation, which may contain any character.
+CONVERSATIONS = frozenset({"prompt", "messages", "validated_intent", "response"})
 Time = str | int | float
 
 
@@ -79,6 +81,13 @@ _Value = TypeVar("_Value")
 
 class RequestModel(Struct, kw_only=True, forbid_unknown_fields=True):
     """Base of all request structs."""
+
+    def __post_init__(self) -> None:
+        """Refuse NUL, which no store can hold. msgspec adds the place to the error."""
+        for name in set(self.__struct_fields__) - CONVERSATIONS:
+            value = getattr(self, name)
+            if any(isinstance(text, str) and "\0" in text for text in (value if isinstance(value, list) else (value,))):
+                raise ValueError(f"`{name}` contains a NUL character")
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for the keeper's method, besides the names in the path."""
