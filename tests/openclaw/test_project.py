@@ -92,7 +92,8 @@ def _bare_inside_a_clone(home: Path) -> Path:
     return inner
 
 
-LAYOUTS = [_foreign_worktree, _separate_git_dir, _bare_beside_worktrees, _bare_inside_a_clone, _worktree, _subfolder, _bare, _submodule, _link, _plain, _empty_git, _broken_pointer,
+LAYOUTS = [_foreign_worktree, _separate_git_dir, _bare_beside_worktrees, _bare_inside_a_clone,
+          _worktree, _subfolder, _bare, _submodule, _link, _plain, _empty_git, _broken_pointer,
           lambda home: home, lambda _: Path("/")]  # fmt: skip
 
 
