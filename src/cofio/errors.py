@@ -5,6 +5,7 @@
     │   └── TooLarge        caller: the input is too large (413)
     ├── NotFound            caller: the memory or changeset does not exist (404)
     ├── Conflict            caller: the store has changed meanwhile, or the change cannot be undone (409)
+    │   └── HeldForReview   caller: a person has to approve the memory before it is stored (409)
     ├── TooBusy             caller: a queue is full, retry later (429)
     │   └── TooManyTries    too many wrong keys from this address (429)
     ├── Denied              caller: not allowed
@@ -59,6 +60,10 @@ class NotFound(CofioError):
 
 class Conflict(CofioError):
     code = "conflict"
+
+
+class HeldForReview(Conflict):
+    code = "held_for_review"
 
 
 class TooBusy(CofioError):

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Unpack
 
 from cofio.core.llm_usage import LLMUsageService
-from cofio.errors import InvalidInput
+from cofio.errors import Conflict, InvalidInput
 from cofio.ingest import sanitize
 from cofio.ingest.inbox import InboxProcessor
 from cofio.ingest.pipeline import Learner
 from cofio.ingest.writer import check_author
 from cofio.models.exchange import (
+    CANDIDATE,
     OBSERVATION,
     STATES,
     CaptureStatus,
@@ -194,7 +195,11 @@ class CaptureService:
 
     def retry(self, item_id: int) -> Item:
         """Queue a parked or rejected item again."""
-        return self._store.inbox.retry(check_int(item_id, "id"))
+        item = self._store.inbox.item(check_int(item_id, "id"))
+        if item.exchange and item.exchange.context == CANDIDATE:
+            hint = f"`cofio inbox --approve {item_id}` stores it, `--discard {item_id}` drops it."
+            raise Conflict(f"Capture {item_id} is held for review.", hint)
+        return self._store.inbox.retry(item_id)
 
     def forget(self, before: str) -> int:
         """Forget the texts of captures settled before this time, and what was injected into sessions before then."""

@@ -224,6 +224,8 @@ class Keeper:
     items = _delegate(lambda to: to.captures, CaptureService.items)
     item = _delegate(lambda to: to.captures, CaptureService.item)
     retry = _delegate(lambda to: to.captures, CaptureService.retry)
+    approve_held = _delegate(lambda to: to.memories, MemoryService.approve)
+    discard_held = _delegate(lambda to: to.memories, MemoryService.discard)
     extraction = _delegate(lambda to: to.llm_usage, LLMUsageService.extraction)
     llm_usage = _delegate(lambda to: to.llm_usage, LLMUsageService.llm_usage)
     llm_call = _delegate(lambda to: to.llm_usage, LLMUsageService.llm_call)

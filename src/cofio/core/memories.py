@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Unpack
 
-from cofio.errors import InvalidInput, NotFound
+from cofio.errors import Forbidden, HeldForReview, InvalidInput, NotFound
 from cofio.ingest.extract import by_judgement
+from cofio.ingest.manipulation import find_manipulation
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import Comparer, WordComparer
+from cofio.ingest.review import approve_item, discard_item, read_candidate, require_harmless
 from cofio.ingest.writer import Writer, check_author
 from cofio.maintenance import bulk, consolidate
+from cofio.models.exchange import Item, ItemResolution
 from cofio.models.memory import (
     CATEGORIES,
     KINDS,
@@ -47,7 +50,7 @@ from cofio.models.memory import (
     fact_of,
     known_fields,
 )
-from cofio.ports import Basis, Clock, Judge, Store, Vector
+from cofio.ports import Basis, Clock, Judge, Settles, Store, Vector
 from cofio.retrieval.log import RetrievalLog
 from cofio.text.tokens import embedding_text
 
@@ -82,7 +85,8 @@ class MemoryService:
     ) -> Change:
         """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it).
 
-        Secrets in it are redacted, as its `redacted` says; the owner may keep them.
+        Secrets in it are redacted, as its `redacted` says; the owner may keep them. Raise HeldForReview, and hold the
+        fact in the inbox, if it would manipulate an agent.
         """
         return self.add_all([as_fact(fact, fields)], dedup=dedup, keep_secret=keep_secret, by=by, why=why)[0]
 
@@ -105,13 +109,40 @@ class MemoryService:
         if not checked:
             return []
         check_author(by, why)
+        require_harmless(checked, self._store.inbox, parking=writer.access.whole.inbox)
         changes = self._commit_facts(checked, dedup, by, why or "add")
         return [
             replace(change, redacted=redactor.kinds) if redactor.kinds else change
             for redactor, change in zip(redactors, changes, strict=True)
         ]
 
-    def _commit_facts(self, checked: Sequence[Fact], dedup: bool, by: str, why: str) -> builtins.list[Change]:
+    def approve(self, item_id: int, *, by: str = "library", why: str = "") -> Item:
+        """Store a memory candidate that is held for review, as it was said."""
+        item, inbox = self._get_held(item_id), self._store.inbox
+        check_author(by, why)
+
+        def settle(changeset: Changeset) -> ItemResolution:
+            return approve_item(item, changeset.changes)
+
+        self._commit_facts([read_candidate(item)], True, by, why or "approved in review", settle)
+        return inbox.item(item.id)
+
+    def discard(self, item_id: int) -> Item:
+        """Reject a memory candidate that is held for review."""
+        item = self._get_held(item_id)
+        self.writer.access.whole.inbox.settle(discard_item(item))
+        return self._store.inbox.item(item.id)
+
+    def _get_held(self, item_id: int) -> Item:
+        """Return an item of the caller. Raise Forbidden for an agent: a person decides."""
+        if self.writer.access.provenance == "assistant":
+            raise Forbidden("An agent cannot decide about held memories.", "Ask a person to review the inbox.")
+        self._store.inbox.item(check_int(item_id, "id"))  # raises NotFound for the items of others
+        return self.writer.access.whole.inbox.item(item_id)
+
+    def _commit_facts(
+        self, checked: Sequence[Fact], dedup: bool, by: str, why: str, settles: Settles | None = None
+    ) -> builtins.list[Change]:
         """Store facts whose words are redacted; return one change per fact."""
         writer = self.writer
         vectors = writer.encoder.embed([embedding_text(fact.text, fact.speaker) for fact in checked])
@@ -134,7 +165,7 @@ class MemoryService:
 
         with writer.lock:
             basis = Basis(self._store.newest_changeset(), decide_facts)
-            changeset = writer.commit(*decide_facts(), by=by, why=why, basis=basis)
+            changeset = writer.commit(*decide_facts(), by=by, why=why, basis=basis, settles=settles)
         return typed.changes(changeset.changes)
 
     def apply(
@@ -179,6 +210,7 @@ class MemoryService:
 
         Secrets in the new values are redacted as in `add`; values that do not change are left alone.
         """
+        _require_harmless_text(changes.get("text", ""))
         edits = [Edit(memory_id, changes, why, self.writer.access.provenance)]
         changeset = self.writer.apply_corrections(edits, by=by, why=why or "edit", keep_secret=keep_secret)
         return changeset.changes[0]
@@ -191,6 +223,7 @@ class MemoryService:
         The domain knowledge read from the old memory is removed.
         """
         known_fields(fields, Fact, "fact")
+        _require_harmless_text(new.text if isinstance(new, Fact) else new)
 
         def decide_update() -> builtins.list[Decision]:
             fact = as_fact(new, fields) if isinstance(new, Fact) else self._build_successor(old_id, new, fields)
@@ -376,3 +409,9 @@ def _team_scope(category: str, team: str | None) -> Scope:
         choices = ", ".join(dict.fromkeys((*CATEGORIES, *KINDS)))
         raise InvalidInput(f"There is no category {category!r}.", f"Give one of: {choices}.")
     return Scope(visibility=("team",), category=category, team=team)
+
+
+def _require_harmless_text(text: object) -> None:
+    """Raise HeldForReview if a new text of a memory would manipulate an agent."""
+    if isinstance(text, str) and (reason := find_manipulation(text)):
+        raise HeldForReview(f"Not changed: {reason}.", "Add it as a new memory: a person can then approve it.")

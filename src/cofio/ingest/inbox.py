@@ -23,10 +23,13 @@ from cofio.errors import (
     StoreError,
     Unavailable,
 )
+from cofio.ingest.manipulation import find_manipulation
 from cofio.ingest.pipeline import Learner, session_of
+from cofio.ingest.review import REASON
 from cofio.models.exchange import (
     ANALYSIS,
     AT_ONCE,
+    CANDIDATE,
     COMPACT_SUMMARY,
     OBSERVATION,
     Batching,
@@ -44,7 +47,7 @@ from cofio.ports import Clock, Inbox
 HELD = 300.0  # seconds for which an item that is processed immediately is reserved
 PARKED_AFTER = 3  # failed attempts with a permanent cause
 _SOON, _SLOWLY, _LONGEST = 5.0, 60.0, 600.0  # seconds
-_ALONE = (COMPACT_SUMMARY, OBSERVATION, ANALYSIS)  # contexts that are read by rules of their own
+_ALONE = (COMPACT_SUMMARY, OBSERVATION, ANALYSIS, CANDIDATE)  # contexts that are read by rules of their own
 _JITTER = random.Random()  # noqa: S311 - not the shared generator, which programs may seed
 _log = logging.getLogger(__name__)
 
@@ -150,7 +153,9 @@ class InboxProcessor:
             if item.exchange is None:
                 purged = "The text of this capture was deleted before it was processed."
                 self._fail(item, NotFound(purged, "Capture the turn again."), 0, 0.0)
-        readable = [item for item in ready if item.exchange]
+            elif item.exchange.context == CANDIDATE:  # the service stopped before it was parked
+                self._park(item, REASON.format(find_manipulation(item.exchange.messages[0].text)))
+        readable = [item for item in ready if item.exchange and item.exchange.context != CANDIDATE]
         attempts, jitter = max((item.attempts for item in readable), default=0), _JITTER.random()
         outcomes = self._learn(readable, by)
         is_away = any(isinstance(outcome, Unavailable) and not isinstance(outcome, BudgetSpent) for outcome in outcomes)

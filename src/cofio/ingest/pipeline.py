@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from cofio.domain_knowledge.from_text import extraction
@@ -44,6 +44,7 @@ from cofio.ingest.extract import by_llm as extract_by_llm
 from cofio.ingest.reconcile import by_llm as reconcile_by_llm
 from cofio.ingest.reconcile import decide
 from cofio.ingest.reconcile.compare import Comparer
+from cofio.ingest.review import REASON, hold_candidate
 from cofio.ingest.voices import SPEAKER, SeparatedExchange
 from cofio.judgement.labels import RETRACTION
 from cofio.models.exchange import (
@@ -112,6 +113,7 @@ class _LearningJob:
     earlier: LearningResult = LearningResult()  # learned from it in an earlier attempt
     learned: LearningResult = LearningResult()
     batch: ExchangeFacts | None = None  # None: nothing is to be written
+    held: dict[int, str] = field(default_factory=dict)  # reasons by place: facts that a person has to approve
     news: Sequence[int] = ()  # places of the facts to decide about
     is_reconciled: bool = False  # a language model has decided
 
@@ -433,10 +435,10 @@ class Learner:
             store = scope_to_owner(self._store, exchange)
             rows = readings_of(reading.facts, exchange, store) if exchange.context == ANALYSIS else {}
             job.batch = ExchangeFacts(exchange, reading.facts, facts, vectors, store, rows)
-            job.news = self._drop_echoes(job.batch)
+            job.news = self._select_news(job, job.batch)
 
-    def _drop_echoes(self, batch: ExchangeFacts) -> list[int]:
-        """Return the places of the facts that are no echoes of shown context; settle the others as echoes."""
+    def _select_news(self, job: _LearningJob, batch: ExchangeFacts) -> list[int]:
+        """Return the places of the facts to decide about; settle echoes of context and what is held for review."""
         new_places = []
         left_out = reasons_left_out(batch.readings)
         injected = shown_rows(batch.exchange) if batch.readings else []
@@ -447,6 +449,9 @@ class Learner:
                 against = None if denies_live_row(row, batch.store) else batch.store  # it repeats an overruled row
                 why = decide.echo_reason(fact, batch.vector(place), against, batch.exchange.injected, self._comparer)
                 why = why or echo_reason(row, injected, batch.store)
+            if not why and (reason := job.separated.find_manipulation(extracted)):
+                job.held[place] = reason
+                why = REASON.format(reason)
             if why := why or left_out.get(place, ""):
                 batch.settled[place] = FactOutcome(fact=fact, reason=why)
             else:
@@ -531,10 +536,17 @@ class Learner:
             return _WritePlan(batch, rows)
 
         try:
+            self._hold_for_review(job, batch)
             with self._deciding:
                 return self._write(job, decide_facts)
         except CofioError as error:  # the other exchanges of the session continue; the caller gets the error
             return error
+
+    def _hold_for_review(self, job: _LearningJob, batch: ExchangeFacts) -> None:
+        """Park the facts that a person has to approve; a candidate that is parked already stays so."""
+        inbox = self._store.inbox
+        for place, reason in job.held.items() if not job.learned.dry_run else ():
+            hold_candidate(inbox, batch.facts[place], reason, exchange=job.exchange, parking=inbox)
 
     def _write(self, job: _LearningJob, decide_facts: Callable[[], _WritePlan]) -> LearningResult:
         """Write everything in one transaction, including the settlement of the inbox item."""

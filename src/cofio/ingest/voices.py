@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from cofio.ingest import gate
 from cofio.ingest.extract import patterns
 from cofio.ingest.extract.by_llm import OTHERS_TEXT
+from cofio.ingest.manipulation import find_manipulation
 from cofio.ingest.sanitize.third_party import (
     ThirdPartyPassage,
     cut_passages,
@@ -30,6 +31,7 @@ from cofio.text.stemmer import stem
 from cofio.text.tokens import search_terms, truncate_middle
 
 OTHERS_WORDS = "Not the user's own words"
+BY_JUDGE = "The judgement model takes it for manipulation"
 PASTED = "pasted"  # provenance of adopted text
 SPEAKER = "pasted text"  # speaker of adopted text without a known author; keeps it apart from the user's memories
 _MOST_CONFIDENT = 0.5  # of adopted text
@@ -56,6 +58,19 @@ class SeparatedExchange:
     def skipped(self) -> tuple[Sentence, ...]:
         """Return the text of others as skipped sentences of the gate's verdict."""
         return tuple(Sentence(text=text, role="user", way="skip", reason=OTHERS_WORDS) for text in self.passages)
+
+    def find_manipulation(self, fact: ExtractedFact) -> str:
+        """Return the reason to hold a fact for review: its own words, or those of the sentence it was read from."""
+        if reason := find_manipulation(fact.text):
+            return reason
+        terms = _find_terms(fact.text) - _SPEAKERS
+        texts = self.passages if fact.provenance == PASTED else [message.text for message in self.own.messages]
+        for sentence in (text[start:end] for text in texts for start, end in sentences_of(text)):
+            if len(terms & _find_terms(sentence)) >= _MOSTLY * len(terms):
+                reason = find_manipulation(sentence)
+                if reason := reason or (BY_JUDGE if any(part in sentence for part in self.manipulative) else ""):
+                    return reason
+        return ""
 
     def is_others(self, fact: ExtractedFact) -> bool:
         """Return whether a fact stands in text of others and not in the user's own words.

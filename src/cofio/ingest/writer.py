@@ -33,7 +33,7 @@ from cofio.models.memory import (
     check_text,
     fact_of,
 )
-from cofio.ports import Basis, Vector
+from cofio.ports import Basis, Settles, Vector
 from cofio.retrieval.encoder import StoreEncoder
 from cofio.staleness import StalenessChecker
 from cofio.stores.access import Access
@@ -174,11 +174,19 @@ class Writer:
         undoes: int | None = None,
         part_of: int | None = None,
         basis: Basis | None = None,
+        settles: Settles | None = None,
     ) -> Changeset:
         """Write decisions whose vectors are known and whose words are redacted."""
         with self.lock:
             changeset = self.access.store.apply(
-                decisions, vectors, by=by, why=Redactor().value(why), undoes=undoes, part_of=part_of, basis=basis
+                decisions,
+                vectors,
+                by=by,
+                why=Redactor().value(why),
+                undoes=undoes,
+                part_of=part_of,
+                basis=basis,
+                settles=settles,
             )
         if changeset.takes_back:
             self._on_invalidate()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from cofio.models.exchange import ANALYSIS, COMPACT_SUMMARY, REVIEW, Exchange
+from cofio.models.exchange import ANALYSIS, CANDIDATE, COMPACT_SUMMARY, REVIEW, Exchange
 from cofio.models.json_values import JsonFields
 from cofio.models.memory import MatchType
 from cofio.text import lazy_re
@@ -120,7 +120,7 @@ def is_indexed(exchange: Exchange | None) -> bool:
     Reports with context "analysis" do not: monitoring agents repeat the same readings, and their claims are stored as
     domain knowledge. Observed dialogues do. Reviews do not: their turns are episodes already.
     """
-    if exchange is None or exchange.context in (ANALYSIS, REVIEW):
+    if exchange is None or exchange.context in (ANALYSIS, CANDIDATE, REVIEW):
         return False
     return any(message.text.strip() for message in exchange.messages)
 

@@ -189,7 +189,8 @@ def _with_time(exchange: Exchange, at: str) -> Exchange:
 
 
 def settle_item(queries: Queries, settlement: ItemResolution, *, at: str, changeset: int | None = None) -> None:
-    """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending.
+    """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending, or
+    parked if a person settles it.
 
     Conflict also if it has changed since it was read: words were purged, or another process worked on it.
     """
@@ -201,7 +202,10 @@ def settle_item(queries: Queries, settlement: ItemResolution, *, at: str, change
     if row and basis and (from_payload(row[0]) != basis.exchange or json.loads(row[1]) != dict(basis.result)):
         raise Conflict(f"Capture {number} has changed since it was read.", "It is retried automatically.")
     values = {"reason": make_storable(settlement.reason), "result": make_storable(as_json(result)), "at": at}
-    _update(queries, "settle_item", number, {**values, "state": state, "changeset": changeset})
+    from_state = "parked" if settlement.is_review else "pending"
+    _update(
+        queries, "settle_item", number, {**values, "state": state, "from_state": from_state, "changeset": changeset}
+    )
 
 
 def erase(queries: Queries, memory: Memory, viewer: Viewer | None) -> None:

@@ -587,7 +587,7 @@ UPDATE inbox SET
     changeset_id = coalesce(%(changeset)s::bigint, changeset_id),
     claimed_until = CASE %(state)s WHEN 'pending' THEN claimed_until END, -- partly processed: the claim is kept
     finished_at = CASE %(state)s WHEN 'pending' THEN NULL ELSE %(at)s END
-WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending';
+WHERE tenant = %(tenant)s AND id = %(id)s AND state = %(from_state)s;
 
 -- name: postpone_item
 UPDATE inbox SET

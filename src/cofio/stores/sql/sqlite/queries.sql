@@ -405,7 +405,7 @@ ORDER BY finished_at LIMIT 1;
 UPDATE inbox SET
     state = :state, reason = :reason, result = :result, changeset_id = coalesce(:changeset, changeset_id),
     finished_at = CASE :state WHEN 'pending' THEN NULL ELSE :at END
-WHERE id = :id AND state = 'pending';
+WHERE id = :id AND state = :from_state;
 
 -- name: postpone_item
 UPDATE inbox SET attempts = attempts + :attempt, faults = faults + :fault, due_at = :due_at, reason = :reason
