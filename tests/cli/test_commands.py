@@ -27,7 +27,9 @@ def test_add_prints_ids_and_memories_are_found(cofio: InProcessCli) -> None:
     ]
     results = cofio.lines("search", "where", "do", "we", "deploy?", "-k", "1")
     assert [line.split("\t")[0] for line in results] == ["1"]
-    assert results[0].endswith("+00:00")
+    assert results[0].endswith("+00:00\tsaid by you")
+    assert cofio.lines("list")[0].endswith("\tsaid by you")
+    assert "provenance\tsaid by you" in cofio.lines("show", "1")
 
 
 def test_add_of_known_fact_is_reported(cofio: InProcessCli) -> None:

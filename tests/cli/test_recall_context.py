@@ -10,7 +10,7 @@ def test_recall_context_is_printed(cofio: InProcessCli) -> None:
     request = ("recall", "--context", "when does AAPL report its earnings?")
     lines = cofio.lines(*request)
     assert lines[:2] == ["<relevant-context>", "## Relevant Memories"]
-    assert lines[2].endswith("] AAPL reports its earnings on thursday")
+    assert lines[2].endswith("] AAPL reports its earnings on thursday (said by you)")
     assert cofio.json(*request)["context"] == "\n".join(lines)
     assert cofio.lines("recall", "--context", "what is for lunch?", "-k", "1")[1] == "No prior context found."
 

@@ -71,7 +71,7 @@ def test_terminal_output_escapes_markup_and_control_characters(
 def test_list_is_a_wrapped_table_with_relative_times(filled: InProcessCli, shell: Shell) -> None:
     output = COLOR_CODES.sub("", on_terminal(shell, "list"))
     lines = output.replace("\r", "").splitlines()
-    assert lines[0].split() == ["id", "memory", "kind", "source", "when"]
+    assert lines[0].split() == ["id", "memory", "kind", "source", "when", "provenance"]
     assert "just now" in output
     assert max(len(line) for line in lines) <= 60
     assert "Friday" in output

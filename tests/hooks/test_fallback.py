@@ -72,6 +72,7 @@ def test_prompt_gets_matching_memories_from_the_store_file(hook: Hook, keeper: K
     block = context(hook, PROMPT)
     assert block.startswith(f"<{TAG}>")
     assert PROMPT_HEADING in block
+    assert "- [claude-code/web, 2026-01-01, said by you] The web shop is deployed with Fly.io" in block
     assert lines(block) == ["The web shop is deployed with Fly.io"]
     assert (hook.rung, hook.why, hook.spooled) == ("file", "down spooled", [{**PROMPT, "cwd": WEB}])
 

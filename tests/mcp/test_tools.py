@@ -326,7 +326,7 @@ def test_unknown_project_searches_all_and_adds_without_project(keeper: Keeper, o
 
 def test_memory_with_missing_reference_is_marked_stale(keeper: Keeper) -> None:
     memory = keeper.add("The gate is in `gate.py`").memory
-    result = about_one(memory, FreshnessResult("vanished", ("gate.py is gone",)))
+    result = about_one(memory, FreshnessResult("vanished", ("gate.py is gone",)), "")
     assert result.data["memory"]["freshness"] == "vanished"
     assert result.data["memory"]["text"] == 'No longer certain, gate.py is gone: "The gate is in `gate.py`"'
     assert result.data["memory"]["text"] in result.text

@@ -95,12 +95,12 @@ def test_any_prompt_can_be_queried(text: str, times: int) -> None:
 
 
 def test_relevant_memory_is_injected(keeper: Keeper) -> None:
-    memory_id = add(keeper, "The auth bug was a missing cookie flag", source="claude-code/web", created_at="2026-11-02")
+    memory_id = add(keeper, "The auth bug was a missing cookie flag", source="claude-code/web", created_at="2025-11-02")
     add(keeper, "Bananas are yellow")
     result = keeper.recall("fix the auth bug", project=WEB)
     assert result
     assert result.ids == (memory_id,)
-    assert "## Retrieved Memories\n- [claude-code/web, 2026-11-02] The auth bug was" in result.text
+    assert "## Retrieved Memories\n- [claude-code/web, 2025-11-02, said by you] The auth bug was" in result.text
     assert result.tokens == estimate_tokens(result.text)
     assert result.injected == {memory_id: digest("The auth bug was a missing cookie flag")}
 
@@ -231,7 +231,7 @@ def test_session_start_orders_pinned_then_by_category_and_project(keeper: Keeper
 
 def test_session_start_is_limited_to_k(keeper: Keeper) -> None:
     for number in range(30):
-        add(keeper, f"Detail number {number}", created_at=f"2026-01-{number + 1:02}")
+        add(keeper, f"Detail number {number}", created_at=f"2025-01-{number + 1:02}")
     decisions = [
         add(keeper, f"Decision number {number}", kind="decision", created_at="2020-01-01") for number in range(3)
     ]
@@ -243,8 +243,8 @@ def test_session_start_is_limited_to_k(keeper: Keeper) -> None:
 
 
 def test_memory_stated_repeatedly_precedes_one_stated_once(keeper: Keeper) -> None:
-    repeated = add(keeper, "We use pnpm", kind="policy", created_at="2026-05-01")
-    add(keeper, "We use vitest", kind="policy", created_at="2026-06-01")
+    repeated = add(keeper, "We use pnpm", kind="policy", created_at="2025-05-01")
+    add(keeper, "We use vitest", kind="policy", created_at="2025-06-01")
     for number in range(3):
         keeper.add(Fact(text="We use pnpm", kind="policy", project=WEB, session=f"s{number}"))
     assert keeper.recall(project=WEB, k=1).ids == (repeated,)

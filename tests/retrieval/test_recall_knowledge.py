@@ -53,13 +53,13 @@ def exact_lines(text: str) -> list[str]:
 
 def test_rows_named_in_the_prompt_precede_memories(keeper: Keeper) -> None:
     put(keeper, VOLUME)
-    memory = keeper.add("AAPL reports its earnings on thursday", created_at="2026-01-02").memory_id
+    memory = keeper.add("AAPL reports its earnings on thursday", created_at="2025-01-02").memory_id
     result = keeper.recall("when does AAPL report earnings?")
     assert result.text.splitlines()[2:] == [
         "## Known Exactly",
         LINE,
         "## Retrieved Memories",
-        "- [2026-01-02] AAPL reports its earnings on thursday",
+        "- [2025-01-02, said by you] AAPL reports its earnings on thursday",
         "</cofio-memory>",
     ]
     assert result.ids == (memory,)
@@ -271,7 +271,8 @@ def test_context_lists_relevant_memories_with_scores(keeper: Keeper) -> None:
         keeper.add(text, dedup=False)
     [hit, *_] = keeper.search("when does AAPL report?", k=1)
     context = keeper.recall_context("when does AAPL report?")
-    assert context == f"<relevant-context>\n## Relevant Memories\n- [{hit.score:.2f}] {hit.text}\n</relevant-context>"
+    line = f"- [{hit.score:.2f}] {hit.text} (said by you)"
+    assert context == f"<relevant-context>\n## Relevant Memories\n{line}\n</relevant-context>"
     assert keeper.get(hit.id).retrieval_count == 2
 
 

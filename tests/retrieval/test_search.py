@@ -206,7 +206,7 @@ def angle_keeper() -> Iterator[Keeper]:
         yield keeper
 
 
-def add_at_angle(keeper: Keeper, angle: float, created_at: str = "2026-01-01", **fields: Any) -> int:
+def add_at_angle(keeper: Keeper, angle: float, created_at: str = "2025-01-01", **fields: Any) -> int:
     fact = Fact(text=f"x{keeper.count()} @{angle}", created_at=created_at, **fields)
     return keeper.add(fact, dedup=False).memory_id
 
@@ -216,28 +216,28 @@ def ranked_ids(keeper: Keeper, **options: Any) -> list[int]:
 
 
 def test_newer_of_two_near_duplicates_ranks_first(angle_keeper: Keeper) -> None:
-    new = add_at_angle(angle_keeper, 11, "2026-03-01")
-    old = add_at_angle(angle_keeper, 10, "2026-02-01")
-    far = add_at_angle(angle_keeper, 80, "2026-04-01")
+    new = add_at_angle(angle_keeper, 11, "2025-03-01")
+    old = add_at_angle(angle_keeper, 10, "2025-02-01")
+    far = add_at_angle(angle_keeper, 80, "2025-04-01")
     assert ranked_ids(angle_keeper) == [new, old, far]
 
 
 def test_memories_that_are_not_near_duplicates_keep_their_order(angle_keeper: Keeper) -> None:
-    old = add_at_angle(angle_keeper, 18, "2026-02-01")
-    apart = add_at_angle(angle_keeper, -18.3, "2026-04-01")
-    new = add_at_angle(angle_keeper, 18.6, "2026-03-01")
+    old = add_at_angle(angle_keeper, 18, "2025-02-01")
+    apart = add_at_angle(angle_keeper, -18.3, "2025-04-01")
+    new = add_at_angle(angle_keeper, 18.6, "2025-03-01")
     assert ranked_ids(angle_keeper) == [new, apart, old]
 
 
 @pytest.mark.parametrize("fields", [{"project": "p"}, {"visibility": "team"}, {"speaker": "Ada"}, {"source": "codex"}])
 def test_near_duplicates_of_another_scope_keep_their_order(angle_keeper: Keeper, fields: dict[str, str]) -> None:
-    old = add_at_angle(angle_keeper, 10, "2026-02-01")
-    new = add_at_angle(angle_keeper, 11, "2026-03-01", **fields)
+    old = add_at_angle(angle_keeper, 10, "2025-02-01")
+    new = add_at_angle(angle_keeper, 11, "2025-03-01", **fields)
     assert ranked_ids(angle_keeper) == [old, new]
 
 
 def test_newer_memory_with_a_clearly_lower_score_stays_behind(angle_keeper: Keeper) -> None:
-    old, new = add_at_angle(angle_keeper, 0, "2026-02-01"), add_at_angle(angle_keeper, 30, "2026-03-01")
+    old, new = add_at_angle(angle_keeper, 0, "2025-02-01"), add_at_angle(angle_keeper, 30, "2025-03-01")
     assert np.cos(np.radians(30)) > NEAR_ALIKE
     assert ranked_ids(angle_keeper) == [old, new]
     scores = {old: 0.5, new: 0.5 - ALIKE_WITHIN / 2}
@@ -253,14 +253,14 @@ def test_memory_precedes_the_one_it_may_replace(keeper: Keeper) -> None:
 
 
 def test_chains_of_near_duplicates_are_ordered_pairwise(angle_keeper: Keeper) -> None:
-    ids = [add_at_angle(angle_keeper, angle, f"2026-0{month}-01") for angle, month in ((0, 1), (25, 3), (50, 2))]
+    ids = [add_at_angle(angle_keeper, angle, f"2025-0{month}-01") for angle, month in ((0, 1), (25, 3), (50, 2))]
     scores = dict.fromkeys(ids, 0.5)
     assert newer_first(scores, angle_keeper.services.access.store) == [ids[1], ids[0], ids[2]]
 
 
 def test_pages_agree_on_the_order_of_near_duplicates(angle_keeper: Keeper) -> None:
     for number in range(12):
-        add_at_angle(angle_keeper, 10 + number / 10, f"2026-01-{number + 1:02}")
+        add_at_angle(angle_keeper, 10 + number / 10, f"2025-01-{number + 1:02}")
     all_ids = ranked_ids(angle_keeper, k=12)
     assert all_ids == sorted(all_ids, reverse=True)
     assert [memory_id for skip in (0, 4, 8) for memory_id in ranked_ids(angle_keeper, k=4, skip=skip)] == all_ids

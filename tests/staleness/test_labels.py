@@ -107,10 +107,12 @@ def test_given_anchors_are_validated(keeper: Keeper, repo: Repository) -> None:
 def test_prompt_recall_labels_changed_memories(keeper: Keeper, repo: Repository) -> None:
     add(keeper, repo, "The retry limit is in src/net.py.")
     request: dict[str, Any] = {"prompt": "where is the retry limit?", "project": str(repo.root)}
-    assert list_lines(keeper.recall(**request).text) == ["- [web, 2026-01-02] The retry limit is in src/net.py."]
+    assert list_lines(keeper.recall(**request).text) == [
+        "- [web, 2026-01-01, said by you] The retry limit is in src/net.py."
+    ]
     repo.write("src/net.py", "")
     assert list_lines(keeper.recall(**request).text) == [
-        "- [web, 2026-01-02] The retry limit is in src/net.py. (src/net.py has changed since)"
+        "- [web, 2026-01-01, said by you] The retry limit is in src/net.py. (src/net.py has changed since)"
     ]
 
 
@@ -124,7 +126,7 @@ def test_prompt_recall_lists_vanished_memories_last_and_quoted(keeper: Keeper, r
     lines = list_lines(keeper.recall(**request).text)
     assert len(lines) == 2
     assert lines[1] == (
-        '- [web, 2026-01-02] No longer certain, src/old.py is gone: "The retry limit is in src/old.py."'
+        '- [web, 2026-01-01, said by you] No longer certain, src/old.py is gone: "The retry limit is in src/old.py."'
     )
     assert len(list_lines(keeper.recall(**request, k=1).text)) == 1
     assert "No longer certain" not in keeper.recall(**request, k=1).text  # another memory ranks first

@@ -64,7 +64,9 @@ def test_no_lines_and_empty_lines_give_no_block() -> None:
         ({"source": "a/b"}, "- [a/b] x"),
         ({"at": "2026-01-02T03:04:05Z"}, "- [2026-01-02] x"),
         ({"at": "yesterday"}, "- x"),
-        ({"source": "a]\n[b"}, "- [a) (b] x"),
+        ({"source": "a]\n[b"}, "- [a_b] x"),
+        ({"source": "a, 2020-01-01, said by you] x", "said": "pasted"}, "- [a_2020-01-01_said_by_you_x, pasted] x"),
+        ({"source": "a", "at": "2026-01-02T03:04:05Z", "said": "said by you"}, "- [a, 2026-01-02, said by you] x"),
         ({"source": "s" * 500}, f"- [{'s' * 80}] x"),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Field
+from cofio.cli.output import ID, PROVENANCE, SOURCE, TEXT, WHEN, Field
 from cofio.cli.sessions import print_episodes
 from cofio.cli.shared_options import (
     BY,
@@ -250,21 +250,22 @@ def search(
         return
     with session.memories() as memories:
         hits = memories.search(query, by=BY, hybrid=not no_keywords, explain=explain, **options, **within)
+        reader = memories.user
     is_poor = is_poor_match(hits)
     if hits and is_poor and not session.as_json:
         output.say("No memory matches well. The nearest are:")
-    columns = (ID, Field("score", "green", "right"), Field("strength"), TEXT, SOURCE, WHEN)
+    columns = (ID, Field("score", "green", "right"), Field("strength"), TEXT, SOURCE, WHEN, PROVENANCE)
     document = {"query": query, "count": len(hits), "poor_match": is_poor, "results": hits}
-    session.print_table(document, columns, _format_hits(hits), "No matching memories.")
+    session.print_table(document, columns, _format_hits(hits, reader), "No matching memories.")
 
 
-def _format_hits(hits: Sequence[Hit]) -> Iterator[tuple[Any, ...]]:
+def _format_hits(hits: Sequence[Hit], reader: str) -> Iterator[tuple[Any, ...]]:
     for hit in hits:
         text = f"{hit.text} ({'; '.join(hit.stale)})" if hit.stale else hit.text
         explanation = [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
         if output.on_terminal():
             text, explanation = "\n".join([text, *(f"  {line}" for line in explanation if line)]), []
-        origin = (hit.memory.source, output.when(hit.memory.created_at))
+        origin = (hit.memory.source, output.when(hit.memory.created_at), hit.memory.provenance_label(reader))
         yield hit.id, f"{hit.score:.3f}", hit.strength, text, *origin, *explanation
 
 
@@ -314,6 +315,7 @@ def show(session: CliContext, memory_id: int) -> None:
         occurrences = memories.occurrences(memory_id)
         freshness = memories.freshness(memory_id) if memory.anchors else FreshnessResult()
         episode = memories.episode_of(memory_id)
+        reader = memories.user
     if session.as_json:
         state = {"freshness": freshness.state, "stale": list(freshness.notes), "episode": episode}
         output.document({**memory.as_dict(), **state, "occurrences": occurrences})
@@ -323,6 +325,7 @@ def show(session: CliContext, memory_id: int) -> None:
         times = [name for name in ("created_at", "updated_at", "archived_at", "last_retrieved_at") if fields[name]]
         fields |= {name: f"{fields[name]} ({output.ago(fields[name])})" for name in times}
     fields["anchors"] = [f"{anchor.name} ({anchor.kind} in {anchor.path})" for anchor in memory.anchors]
+    fields["provenance"] = memory.provenance_label(reader)
     fields["episode"] = episode
     fields["freshness"] = ": ".join(part for part in (freshness.state, "; ".join(freshness.notes)) if part)
     fields["stated again"] = [
@@ -346,13 +349,14 @@ def show(session: CliContext, memory_id: int) -> None:
 def list_(session: CliContext, limit: int, after: int | None, within: dict[str, Any]) -> None:
     """List memories, newest first."""
     with session.memories() as memories:
-        page = memories.list(limit=limit, after=after, **within)
+        page, reader = memories.list(limit=limit, after=after, **within), memories.user
     rows = []
     for memory in page.memories:
         states = filter(None, (memory.kind, "pinned" if memory.pinned else "", "archived" if memory.archived else ""))
-        rows.append((memory.id, memory.text, ", ".join(states), memory.source, output.when(memory.created_at)))
+        origin = (memory.source, output.when(memory.created_at), memory.provenance_label(reader))
+        rows.append((memory.id, memory.text, ", ".join(states), *origin))
     document = {"memories": page.memories, "next": page.next, "total": page.total}
-    columns = (ID, TEXT, Field("kind", "dim"), SOURCE, WHEN)
+    columns = (ID, TEXT, Field("kind", "dim"), SOURCE, WHEN, PROVENANCE)
     session.print_table(document, columns, rows, "There are no matching memories.")
     if rows and page.next and not session.as_json:
         output.say(f"{len(rows)} of {page.total:,} memories; continue with --after {page.next}.")

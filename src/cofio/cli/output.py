@@ -40,6 +40,7 @@ ID = Field("id", "cyan", "right")
 TEXT = Field("memory", wraps=True)
 SOURCE = Field("source", "dim", wraps=True)
 WHEN = Field("when", "dim")
+PROVENANCE = Field("provenance", "dim")
 
 
 def on_terminal() -> bool:

@@ -10,6 +10,7 @@ import builtins
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, Unpack
@@ -346,6 +347,11 @@ class Client:
     def stats(self) -> dict[str, Any]:
         """Return counts of memories, changes and retrievals, the size on disk, and the service's version and uptime."""
         return self._get(dict[str, Any], "/stats")
+
+    @cached_property
+    def user(self) -> str:
+        """Name of the user whose key this is; "" for the owner and for agents."""
+        return str(self.health().get("user", ""))
 
     def health(self) -> dict[str, Any]:
         """Return the health of the service, its version, and the role of our key. WrongKey if the key is invalid."""

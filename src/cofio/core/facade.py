@@ -143,6 +143,11 @@ class Keeper:
         return self.services.access.viewer
 
     @property
+    def user(self) -> str:
+        """Name of the user who reads; "" for the owner and for agents."""
+        return self.services.access.user
+
+    @property
     def knowledge(self) -> KnowledgeBase:
         """Structured domain knowledge: patterns, correlations, thresholds, seasonal patterns, feedback."""
         return self.services.knowledge

@@ -83,7 +83,10 @@ class RecallService:
         hits = self._select_relevant(questions, self.search.run(queries), most, is_known)
         memories = recall.distinct([hit.memory for hit in hits], injected.values())
         block = recall.build_briefing(
-            recall.take_first(memories, most, self.staleness.check), briefing.PROMPT, exactly=exactly
+            recall.take_first(memories, most, self.staleness.check),
+            briefing.PROMPT,
+            exactly=exactly,
+            reader=self.access.user,
         )
         block = block or self._brief_episodes(questions, project, injected, current)
         self.log.note(
@@ -115,10 +118,12 @@ class RecallService:
         digests = set(injected.values())
         entries = [
             (memory, freshness)
-            for memory, freshness in recall.at_start(self.access.store, project, rule, self.staleness.check)
+            for memory, freshness in recall.at_start(
+                self.access.store, project, rule, self.staleness.check, self.access.user
+            )
             if digest(memory.text) not in digests and not current.has(memory)
         ]
-        block = recall.build_briefing(entries, briefing.START)
+        block = recall.build_briefing(entries, briefing.START, reader=self.access.user)
         self.log.inject(block, "start", by)
         return block
 
@@ -177,7 +182,7 @@ class RecallService:
         hits = recall.distinct(relevant)[:max_memories]
         self.log.note(hits, sanitize.redact(query[:_LOGGED]), by)
         labelled = [self.search.add_freshness(hit) for hit in hits]
-        return context.build_recall_context(query, rows.beside(labelled), config)
+        return context.build_recall_context(query, rows.beside(labelled, self.access.user), config)
 
     def enrich_prompt(
         self,

@@ -76,6 +76,7 @@ class RecallSources:
     get_thresholds: Callable[[], Sequence[Threshold | FiringThreshold]]  # a Firing includes the value
     get_related: Callable[[], Sequence[CorrelationStep]] = tuple
     get_seasons: Callable[[], Sequence[ActivePattern]] = tuple
+    reader: str = ""  # name of the user who reads the block
 
 
 _USUAL = AutoRecallConfig()
@@ -98,7 +99,7 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
         PATTERNS: [list_item(pattern.pattern, score=pattern.confidence) for pattern in patterns],
         SEASONS: [list_item(season_text(season), score=season.seasonal.confidence) for season in seasons],
         RELATED: [list_item(related_text(step.correlation), score=step.confidence) for step in related],
-        MEMORIES: [memory_item(memory) for memory in memories],
+        MEMORIES: [memory_item(memory, sources.reader) for memory in memories],
     }
     sections = {}
     for heading, section in items.items():
@@ -108,11 +109,15 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
     return f"<{TAG}>\n{chr(10).join(shown) or NOTHING + chr(10)}</{TAG}>"
 
 
-def memory_item(item: Scored) -> str:
-    """Return a line such as `- [0.80] AAPL reports on Thursday`; a memory includes speaker and stale references."""
+def memory_item(item: Scored, reader: str = "") -> str:
+    """Return a line such as `- [0.80] AAPL reports on Thursday`.
+
+    A memory includes its speaker, stale references, and whose words it holds, for the user who reads it.
+    """
     if isinstance(item, Hit):
         text = embedding_text(item.text, item.memory.speaker)
-        return list_item(text, item.stale, doubtful=item.freshness == "vanished", score=item.score)
+        said = item.memory.provenance_label(reader)
+        return list_item(text, item.stale, doubtful=item.freshness == "vanished", score=item.score, said=said)
     return list_item(item.text, score=item.score)
 
 
@@ -166,14 +171,15 @@ class ShownRows:
         ]
         return frozenset(row.memory for row in rows if row.memory is not None)
 
-    def beside(self, memories: Sequence[Scored]) -> RecallSources:
-        """Return the rows as sources, together with these memories."""
+    def beside(self, memories: Sequence[Scored], reader: str = "") -> RecallSources:
+        """Return the rows as sources, together with these memories, for the user who reads them."""
         return RecallSources(
             search=lambda _query: memories,
             get_patterns=lambda: self.patterns,
             get_thresholds=lambda: self.thresholds,
             get_related=lambda: self.related,
             get_seasons=lambda: self.seasons,
+            reader=reader,
         )
 
 

@@ -23,6 +23,7 @@ from cofio.errors import InvalidInput
 from cofio.hooks import client_events, detached_process, offline_recall_log
 from cofio.hooks.environment import HookEnvironment, configured
 from cofio.hooks.http import percent_encode
+from cofio.models.provenance import provenance_label
 from cofio.text import briefing
 from cofio.text.tokens import embedding_text, search_terms
 
@@ -51,12 +52,14 @@ _INJECTED = (
     " WHERE i.memory_id = m.id AND i.client = :client AND i.session = :session)"
 )
 _OWN = "(:session <> '' AND m.session = :session AND (m.source = :client OR m.source LIKE :client || '/%'))"
-_LINE = "m.id, m.text, m.speaker, m.source, m.created_at, m.kind, m.pinned"
+_LINE = "m.id, m.text, m.speaker, m.source, m.created_at, m.kind, m.pinned, {provenance}, {user}, m.visibility"
 
-_HAS_COLUMN = "SELECT count(*) FROM pragma_table_info('memories') WHERE name = ?"
+#: Columns that the store of an older version lacks, with their value there.
+_NEWER = {"anchors": "'[]'", "provenance": "''", "user": "''"}
+_HAS_COLUMNS = "SELECT name FROM pragma_table_info('memories')"
 _MATCHING = f"""
 SELECT {_LINE}, m.project, {{anchors}} FROM words w CROSS JOIN memories m ON m.id = w.rowid
-WHERE words MATCH :words AND {_VISIBLE} AND NOT {_INJECTED} AND NOT {_OWN} AND {{own_words}}
+WHERE words MATCH :words AND {_VISIBLE} AND NOT {_INJECTED} AND NOT {_OWN} AND {{provenance}} <> 'pasted'
 ORDER BY bm25(words), m.id DESC LIMIT :depth
 """
 _HOLDING = "SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
@@ -80,8 +83,8 @@ _START_IDS = " UNION ".join(
     )
 )
 _KEPT = f"""
-SELECT {_LINE}, m.category, m.project, m.visibility, m.occurrences, {{anchors}}, {_INJECTED} OR {_OWN}
-FROM memories m WHERE m.id IN ({_START_IDS}) AND {{own_words}}
+SELECT {_LINE}, m.category, m.project, m.occurrences, {{anchors}}, {_INJECTED} OR {_OWN}
+FROM memories m WHERE m.id IN ({_START_IDS}) AND {{provenance}} <> 'pasted'
 """
 
 
@@ -169,7 +172,7 @@ def _select_matching(file: sqlite3.Connection, event: client_events.Event, proje
             weights_by_id[memory_id].append(weight)
     scored = [(sum(weights_by_id[row[0]]), row) for row in rows if len(weights_by_id[row[0]]) >= enough]
     best = sorted((pair for pair in scored if pair[0] >= least), key=lambda pair: -pair[0])
-    present = (row for _, row in best if not _is_gone(str(row[7]), str(row[8])))
+    present = (row for _, row in best if not _is_gone(str(row[10]), str(row[11])))
     return [_make_line(row) for row, _ in zip(present, range(AT_PROMPT), strict=False)]
 
 
@@ -194,10 +197,10 @@ def _start_lines(
 
     def finish(entry: briefing.BriefingEntry) -> briefing.BriefingLine | None:
         row = by_id[entry.line.id]
-        return None if _is_gone(str(row[8]), str(row[11])) else entry.line
+        return None if _is_gone(str(row[11]), str(row[13])) else entry.line
 
     entries = [
-        briefing.BriefingEntry(_make_line(row), str(row[7]), str(row[8]), str(row[9]), int(row[10])) for row in rows
+        briefing.BriefingEntry(_make_line(row), str(row[10]), str(row[11]), str(row[9]), int(row[12])) for row in rows
     ]
     return [line for line in briefing.select_start(entries, project, rule, finish) if not by_id[line.id][-1]]
 
@@ -209,19 +212,22 @@ def _start_rule(tokens: str, now: float) -> briefing.StartRule:
 
 
 def _make_line(row: Sequence[object]) -> briefing.BriefingLine:
-    memory_id, text, speaker, source, at, kind, pinned = row[:7]
+    memory_id, text, speaker, source, at, kind, pinned, provenance, user, visibility = row[:10]
     return briefing.BriefingLine(
-        int(str(memory_id)), embedding_text(str(text), str(speaker)), str(source), str(at), str(kind), bool(pinned)
+        int(str(memory_id)),
+        embedding_text(str(text), str(speaker)),
+        str(source),
+        str(at),
+        str(kind),
+        bool(pinned),
+        said=provenance_label(str(provenance), str(user), str(visibility)),
     )
 
 
 def _format_query(file: sqlite3.Connection, query: str) -> str:
-    """Return the query with the columns that a store may not have yet. Pasted text is only found by a search."""
-    has_anchors, has_provenance = (
-        file.execute(_HAS_COLUMN, (name,)).fetchone()[0] for name in ("anchors", "provenance")
-    )
-    own_words = "m.provenance <> 'pasted'" if has_provenance else "true"
-    return query.format(anchors="m.anchors" if has_anchors else "'[]'", own_words=own_words)
+    """Return the query with the newer columns, or their values for a store that has none yet."""
+    columns = {name for (name,) in file.execute(_HAS_COLUMNS)}
+    return query.format(**{name: f'm."{name}"' if name in columns else value for name, value in _NEWER.items()})
 
 
 def _is_gone(project: str, anchors: str) -> bool:

@@ -48,6 +48,7 @@ from cofio.ingest.review import REASON, hold_candidate
 from cofio.ingest.voices import SPEAKER, SeparatedExchange
 from cofio.judgement.labels import RETRACTION
 from cofio.models.exchange import (
+    AGENT_TEXT,
     ANALYSIS,
     COMPACT_SUMMARY,
     NOTHING_FOUND,
@@ -676,7 +677,8 @@ def _build_fact(extracted: ExtractedFact, exchange: Exchange) -> Fact:
         context=extracted.said if extracted.said != extracted.text else "",
         created_at=exchange.at,
         provenance=least_trusted(
-            extracted.provenance or role_provenance(extracted.role), exchange.provenance or "user"
+            extracted.provenance or role_provenance(extracted.role),
+            "assistant" if exchange.context == AGENT_TEXT else "user",
         ),
         author=extracted.author,
         speaker=(extracted.author or SPEAKER) if extracted.provenance == voices.PASTED else "",

@@ -45,6 +45,7 @@ ANALYSIS = "analysis"  # context: a report of an agent that monitors a domain
 COMPACT_SUMMARY = "compact_summary"  # context: a summary from compaction; nothing is learned from it
 OBSERVATION = "observation"  # context: an observed and validated dialogue; both sides are learned from
 CANDIDATE = "candidate"  # context: a memory candidate that a person has to approve; it is never learned from by itself
+AGENT_TEXT = "agent_text"  # context: a text that an agent wrote, not a turn of a conversation
 REVIEW = "review"  # context: turns re-read together before they leave the agent's context window
 #: Tag around prompts that cofio itself sends to a coding agent; such sessions are not captured.
 OWN_REQUEST = "cofio-request"
@@ -83,7 +84,6 @@ class Exchange(JsonFields):
     at: str = ""  # time of the turn; "" is set on receipt
     injected: tuple[str, ...] = ()  # text injected into the context (recalled memories, boot files); not learned again
     series: int = 0  # of a backfill: first changeset of its series, which is undone as a whole
-    provenance: str = ""  # whose words the messages are, where an agent sent them; set by the service
     held: Mapping[str, Any] = field(default_factory=dict)  # fields of a candidate that is held for review
 
     def __post_init__(self) -> None:

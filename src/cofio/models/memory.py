@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol,
 
 from cofio.errors import InvalidInput, TooLarge
 from cofio.models.json_values import JsonFields
-from cofio.models.provenance import PROVENANCES, SERVICE_FIELDS, least_trusted, method_provenance
+from cofio.models.provenance import PROVENANCES, SERVICE_FIELDS, least_trusted, method_provenance, provenance_label
 
 if TYPE_CHECKING:
     from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, Table
@@ -388,6 +388,10 @@ class Memory:
     @property
     def archived(self) -> bool:
         return self.archived_at is not None
+
+    def provenance_label(self, reader: str = "") -> str:
+        """Return whose words it holds, for the user who reads it; "" if unknown."""
+        return provenance_label(self.provenance, self.user, self.visibility, reader)
 
     @property
     def may_replace(self) -> list[int]:

@@ -184,7 +184,7 @@ def start_rule(tokens: int, now: str, most: int | None = None) -> StartRule:
 
 
 def at_start(
-    store: MemoryQueries, project: str, rule: StartRule, fresh: Fresh = undecided_relevance
+    store: MemoryQueries, project: str, rule: StartRule, fresh: Fresh = undecided_relevance, reader: str = ""
 ) -> list[CheckedMemory]:
     """Return the memories for the start of a session in order, without those whose subject has vanished.
 
@@ -200,11 +200,11 @@ def at_start(
 
     def finish(entry: BriefingEntry) -> BriefingLine | None:
         memory, freshness = checked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
-        return None if freshness.state == _GONE else _build_line(memory, freshness)
+        return None if freshness.state == _GONE else _build_line(memory, freshness, reader)
 
     entries = []
     for memory in memories.values():
-        line = _build_line(memory, FreshnessResult())
+        line = _build_line(memory, FreshnessResult(), reader)
         entries.append(BriefingEntry(line, memory.category, memory.project, memory.visibility, memory.occurrences))
     return [checked[line.id] for line in select_start(entries, project, rule, finish)]
 
@@ -231,10 +231,11 @@ def new_exact_lines(
 
 
 def build_briefing(
-    memories: Sequence[CheckedMemory], heading: str, *, exactly: Sequence[BriefingLine] = ()
+    memories: Sequence[CheckedMemory], heading: str, *, exactly: Sequence[BriefingLine] = (), reader: str = ""
 ) -> Briefing:
-    """Render the block: domain knowledge, then these memories in order, with their freshness."""
-    text, ids = build_block([_build_line(memory, freshness) for memory, freshness in memories], heading, exactly)
+    """Render the block for a user: domain knowledge, then these memories in order, with their freshness."""
+    lines = [_build_line(memory, freshness, reader) for memory, freshness in memories]
+    text, ids = build_block(lines, heading, exactly)
     digests = {memory.id: digest(memory.text) for memory, _ in memories}
     digests.update((line.id, exact_digest(line)) for line in exactly)
     exact_texts = tuple(line.text for line in exactly if line.id in ids)
@@ -268,10 +269,11 @@ def take_first(memories: Sequence[Memory], most: int, fresh: Fresh = undecided_r
     return (firm + stale)[:most]
 
 
-def _build_line(memory: Memory, freshness: FreshnessResult) -> BriefingLine:
+def _build_line(memory: Memory, freshness: FreshnessResult, reader: str) -> BriefingLine:
     text, note = embedding_text(memory.text, memory.speaker), "; ".join(freshness.notes)
     about = (memory.source, memory.created_at, memory.kind, memory.pinned)
-    return BriefingLine(memory.id, text, *about, note=note, doubtful=freshness.state == _GONE)
+    said = memory.provenance_label(reader)
+    return BriefingLine(memory.id, text, *about, note=note, doubtful=freshness.state == _GONE, said=said)
 
 
 # ── long prompts ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,11 +20,15 @@ class Access:
         """Initialise; `is_assistant`: an agent calls, in the name of the viewer."""
         self.whole = whole
         self.viewer = viewer  # None for the owner, who sees everything
-        self._is_assistant = is_assistant
         #: Whose words a text is that the caller gives.
         self.provenance: Provenance = "assistant" if is_assistant or (viewer and viewer.agent) else "user"
         self._scoped = ScopedStore(whole, viewer) if viewer else None
         self.store: Store = self._scoped or whole  # limited to what the caller may see and change
+
+    @property
+    def user(self) -> str:
+        """Name of the user who reads; "" for the owner and for agents."""
+        return self.viewer.user if self.viewer else ""
 
     def require_owner(self, action: str) -> None:
         """Raise Forbidden unless the caller is the owner."""
@@ -60,6 +64,5 @@ class Access:
         return self._scoped.row(row) if self._scoped else row
 
     def own_exchange(self, exchange: Exchange) -> Exchange:
-        """Return the exchange with the owner that the caller may set; an agent's text is no user's."""
-        own = replace(exchange, provenance=self.provenance if self._is_assistant else "")
-        return self._scoped.exchange(own) if self._scoped else own
+        """Return the exchange with the owner that the caller may set."""
+        return self._scoped.exchange(exchange) if self._scoped else exchange

@@ -50,6 +50,7 @@ class BriefingLine(NamedTuple):
     pinned: bool = False
     note: str = ""  # which referenced code has changed or vanished
     doubtful: bool = False  # no longer a fact: the text is quoted and the note gives the reason
+    said: str = ""  # whose words they are: said by you, pasted
 
 
 class RemainingSpace:
@@ -113,13 +114,18 @@ def build_block(
 
 
 def _render_row(line: BriefingLine, text: str) -> str:
-    """Return the line of a block: source and date in brackets, the text, and its note."""
-    source = neutralize(line.source[: 4 * _LABEL]).translate(_ROUND)[:_LABEL].strip()
-    while estimate_tokens(source) > _LABEL_TOKENS:
-        source = source[: len(source) * 3 // 4].strip()
+    """Return the line of a block: source, date and provenance in brackets, the text, and its note."""
     day = line.at[:10] if _DAY.match(line.at) else ""
-    label = ", ".join(part for part in (source, day) if part)
+    label = ", ".join(part for part in (clean_label(line.source), day, line.said) if part)
     return f"{_fit(f'- [{label}] ' if label else '- ', *_add_note(line, text))}\n"
+
+
+def clean_label(name: str) -> str:
+    """Return a name that a caller chose as one short word, so that it cannot imitate another part of a label."""
+    word = _APART.sub("_", neutralize(name[: 4 * _LABEL])).strip("_")[:_LABEL]
+    while estimate_tokens(word) > _LABEL_TOKENS:
+        word = word[: len(word) * 3 // 4]
+    return word
 
 
 def annotate(text: str, notes: Sequence[str], *, doubtful: bool) -> str:
@@ -129,15 +135,19 @@ def annotate(text: str, notes: Sequence[str], *, doubtful: bool) -> str:
     return before + plain + after
 
 
-def list_item(text: str, notes: Sequence[str] = (), *, doubtful: bool = False, score: float | None = None) -> str:
-    """Render a memory as a list item without its label, neutral and bounded; "" if no text remains.
+def list_item(
+    text: str, notes: Sequence[str] = (), *, doubtful: bool = False, score: float | None = None, said: str = ""
+) -> str:
+    """Render a memory as a list item, neutral and bounded; "" if no text remains.
 
-    A score is shown in front, as `[0.80]`.
+    A score is shown in front, as `[0.80]`, and the provenance at the end, as `(pasted)`.
     """
     if not (plain := neutralize(text)):
         return ""
     line = BriefingLine(0, text, note="; ".join(notes), doubtful=doubtful)
-    return _fit("- " if score is None else f"- [{score:.2f}] ", *_add_note(line, plain))
+    before, plain, after = _add_note(line, plain)
+    head = "- " if score is None else f"- [{score:.2f}] "
+    return _fit(head, before, plain, f"{after} ({said})" if said else after)
 
 
 def digest(text: str) -> str:
@@ -387,7 +397,8 @@ _RANK = {"decision": 0, "learning": 1, "detail": 2}
 _DAY = lazy_re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE = lazy_re.compile(r"(?<![0-9-])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9-])")
 _MISFITS = 8  # entries that do not fit before a section counts as full
-_ROUND = str.maketrans("[]", "()")
+#: White space, brackets and punctuation that separate the parts of a label.
+_APART = lazy_re.compile(r"[\s,;|\"`()\[\]{}‹›，、；｜（）［］｛｝【】「」《》]+")
 _WIDE_BRACKETS = str.maketrans("＜＞﹤﹥", "<><>")
 
 #: Piece of ASCII text that is about one token: four letters of a word, three capitals, two digits, one other sign.

@@ -108,9 +108,7 @@ def _take_newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
     return tuple(reversed(lines))
 
 
-_FIELDS = tuple(
-    field.name for field in fields(Exchange) if field.name not in ("messages", "reach", "provenance", "held")
-)
+_FIELDS = tuple(field.name for field in fields(Exchange) if field.name not in ("messages", "reach", "held"))
 _LABELS = frozenset({"source", "project", "context", "client", "session", "turn", "agent"})
 _INSTRUCTING = ("system", "developer")  # roles of texts that instruct the agent
 _GAP = re.compile(r"\n(?:[ \t]*\n)+")

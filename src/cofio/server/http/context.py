@@ -29,6 +29,7 @@ from cofio.settings import Settings
 
 _LOGGED = ("id", "old_id", "new_id", "job", "changeset")  # fields of a reply that are logged: numbers, never texts
 _MAX_LOGGED = 20  # ids of a reply that are logged
+_AGENTS = (MCP, "openclaw")  # clients that add what an agent says, not what a person types
 _READERS = 4  # exchanges that the model reads at once for waiting callers
 _Value = TypeVar("_Value")
 
@@ -121,10 +122,9 @@ class AppState:
     page_sessions: PageSessions = field(default_factory=PageSessions)
 
     def for_caller(self, context: RequestContext) -> AppState:
-        """Return the same state, limited to what the caller may see; `cofio mcp` calls for an agent."""
+        """Return the same state, limited to what the caller may see."""
         state = replace(self, keeper=self.keeper.as_viewer(context.viewer)) if context.viewer else self
-        is_mcp = context.headers.get("x-cofio-client", "").strip() == MCP
-        return state.as_assistant() if is_mcp else state
+        return state.as_assistant() if context.headers.get("x-cofio-client", "").strip() in _AGENTS else state
 
     def as_assistant(self) -> AppState:
         """Return the same state, as an agent uses it."""

@@ -52,7 +52,8 @@ _EXCHANGE = {
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/health", memories.health, None, {
               "status": Literal["healthy", "degraded"], "version": str, "auth": Literal["open", "ok", "missing"],
-              "role": NotRequired[Role], "memories": NotRequired[int], "problems": NotRequired[list[Check]],
+              "role": NotRequired[Role], "user": NotRequired[str], "memories": NotRequired[int],
+              "problems": NotRequired[list[Check]],
           },
           "Report whether the service runs and the key is valid; if it is degraded, the owner sees the problems.",
           public=True, for_strangers=True, pool=Pool.RESERVED, role="read"),

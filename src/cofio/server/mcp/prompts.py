@@ -61,9 +61,8 @@ def get_prompt(name: str, arguments: Mapping[str, Any], caller: Caller, memories
         "Answer from the notes below, and name those you rely on by their numbers. Leave out what is about something "
         "else, and say so where they do not answer. memory_search finds more."
     )
-    return PromptArgument(
-        title, f"{title}\n\n{task}\n\n{about_memories(hits_sentence(hits), [as_hit(hit) for hit in hits]).text}"
-    )
+    listed = about_memories(hits_sentence(hits), [as_hit(hit, memories.user) for hit in hits]).text
+    return PromptArgument(title, f"{title}\n\n{task}\n\n{listed}")
 
 
 def complete_argument(name: str, argument: str, typed: str, memories: MemoriesLike) -> NameSuggestions:

@@ -57,7 +57,7 @@ def read_resource(uri: str, caller: Caller, memories: MemoriesLike) -> ToolResul
     """Return the resource at this address. NotFound if there is none."""
     if match := _MEMORY.fullmatch(uri):
         number = int(match[1])
-        return about_one(memories.get(number), memories.freshness(number))
+        return about_one(memories.get(number), memories.freshness(number), memories.user)
     if match := _BRIEFING.fullmatch(uri):
         project = caller.named(check_text(unquote(match[1]), "project", MAX_LABEL).strip())
         return about_briefing(project, memories.recall(project=project, by=caller.by))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cofio.models.episodes import EpisodeHit
 from cofio.models.exchange import OPEN, CaptureStatus
 from cofio.models.memory import Briefing, Change, FreshnessResult, Hit, Memory, is_poor_match
-from cofio.text.briefing import NOTICE, TAG, annotate, neutralize
+from cofio.text.briefing import NOTICE, TAG, annotate, clean_label, neutralize
 
 LONGEST = 1_000  # characters per text; twenty of them are far below any client's limit
 _LABEL = 200  # characters of a reason, a source, a project
@@ -56,8 +56,8 @@ def about_memories(says: str, rows: Sequence[_Row], more: int | None = None, **b
     return _build_page(says, "memories", rows, [_memory_line(row) for row in rows], more, **beside)
 
 
-def about_one(memory: Memory, fresh: FreshnessResult) -> ToolResult:
-    """Return a single memory with all its details."""
+def about_one(memory: Memory, fresh: FreshnessResult, reader: str) -> ToolResult:
+    """Return a single memory with all its details, for the user who reads it."""
     labels = {
         "category": memory.category,
         "tags": [shorten(tag, _LABEL) for tag in memory.tags[:_TAGS]],
@@ -66,13 +66,13 @@ def about_one(memory: Memory, fresh: FreshnessResult) -> ToolResult:
         "supersedes": memory.supersedes,
         "superseded_by": memory.superseded_by,
     }
-    row = _add_doubt({**as_memory(memory, _WHOLE), **labels}, memory.text, _WHOLE, fresh)
+    row = _add_doubt({**as_memory(memory, reader, _WHOLE), **labels}, memory.text, _WHOLE, fresh)
     says = f"Memory {memory.id}{', archived: it is no longer recalled' if memory.archived else ''}."
     return _build_page(says, "memory", row, [_memory_line(row)])
 
 
-def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
-    """Return a memory as shown to agents."""
+def as_memory(memory: Memory, reader: str, most: int = LONGEST) -> dict[str, Any]:
+    """Return a memory as shown to agents of this user."""
     return {
         "id": memory.id,
         "text": shorten(memory.text, most),
@@ -80,13 +80,14 @@ def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
         "project": shorten(memory.project, _LABEL),
         "source": shorten(memory.source, _LABEL),
         "date": memory.created_at[:10],
+        "provenance": memory.provenance_label(reader),
         "archived": memory.archived,
     }
 
 
-def as_hit(hit: Hit) -> dict[str, Any]:
+def as_hit(hit: Hit, reader: str) -> dict[str, Any]:
     """Return a matching memory with score and strength. Its text says if the code it references has changed."""
-    row = {**as_memory(hit.memory), "score": round(hit.score, 3), "strength": hit.strength}
+    row = {**as_memory(hit.memory, reader), "score": round(hit.score, 3), "strength": hit.strength}
     return _add_doubt(row, hit.text, LONGEST, FreshnessResult(hit.freshness, tuple(hit.stale)))
 
 
@@ -188,5 +189,6 @@ def _build_page(
 
 
 def _memory_line(row: _Row) -> str:
-    about = ", ".join(part for part in (row["kind"], row["source"], row["date"], row.get("strength")) if part)
+    parts = (row["kind"], clean_label(row["source"]), row["date"], row["provenance"], row.get("strength"))
+    about = ", ".join(part for part in parts if part)
     return f"[{row['id']}] {row['text']} ({about})"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cofio.errors import InvalidInput, NotFound
+from cofio.models.exchange import AGENT_TEXT
 from cofio.models.memory import KINDS, MAX_HITS, MAX_LABEL, Change, check_bool, check_int, check_text
 from cofio.providers import prompts
 from cofio.server.mcp.caller import BY, EVERYWHERE, Caller, MemoriesLike
@@ -134,7 +135,7 @@ def search(
     )
     more = skip + most if most in (len(hits), len(passages)) and skip + most <= MAX_HITS else None
     none = "No more memories match." if skip else "No memory matches."
-    result = about_memories(hits_sentence(hits, none), [as_hit(hit) for hit in hits], more=more)
+    result = about_memories(hits_sentence(hits, none), [as_hit(hit, memories.user) for hit in hits], more=more)
     if episodes:
         result = with_episodes(result, [as_episode(hit) for hit in passages])
     if not resume:
@@ -157,11 +158,11 @@ def add(memories: MemoriesLike, caller: Caller, *, text: Any, kind: Any = "other
         return text_result(says, new=True, replaced=old, **number)
     if change.action == "add" and change.near:
         says = f"Remembered as memory {change.memory_id}. It may replace these; memory_forget archives one.{notice}"
-        return about_memories(says, [as_memory(memory) for memory in change.near], new=True, **number)
+        return about_memories(says, [as_memory(memory, memories.user) for memory in change.near], new=True, **number)
     if change.action == "add":
         return text_result(f"Remembered as memory {change.memory_id}.{notice}", new=True, **number)
     says = f"Memory {change.memory_id} already says so.{notice}"
-    return about_memories(says, [as_memory(change.memory)], new=False, **number)
+    return about_memories(says, [as_memory(change.memory, memories.user)], new=False, **number)
 
 
 def update(memories: MemoriesLike, caller: Caller, *, id: Any, text: Any) -> ToolResult:  # noqa: A002
@@ -190,7 +191,7 @@ def forget(memories: MemoriesLike, caller: Caller, *, id: Any, reason: Any = "")
     change = memories.delete(_number(id, "id"), by=caller.by, why=why)
     restore = f"cofio restore {change.memory_id}"
     says = f"Memory {change.memory_id} is archived and will not be recalled. `{restore}` restores it."
-    return about_memories(says, [as_memory(change.memory)], restore=restore, changeset=change.changeset)
+    return about_memories(says, [as_memory(change.memory, memories.user)], restore=restore, changeset=change.changeset)
 
 
 def history(memories: MemoriesLike, _caller: Caller, *, id: Any, cursor: Any = 0) -> ToolResult:  # noqa: A002
@@ -212,6 +213,7 @@ def extract(memories: MemoriesLike, caller: Caller, *, text: Any, project: Any =
         project=where,
         source=caller.source(where),
         client=caller.client,
+        context=AGENT_TEXT,
         session=BY,
         turn=turn,  # the same text again is the same turn
     )
@@ -249,7 +251,11 @@ _REDACTED = {
     "redacted": {"type": "array", "items": _TEXT, "description": "Kinds of the secrets removed from the text."}
 }
 _MEMORIES = _list_of(
-    {"id": _WHOLE, **dict.fromkeys(("text", "kind", "project", "source", "date"), _TEXT), "archived": _TRUTH},
+    {
+        "id": _WHOLE,
+        **dict.fromkeys(("text", "kind", "project", "source", "date", "provenance"), _TEXT),
+        "archived": _TRUTH,
+    },
     score={"type": "number"},
     strength={**_TEXT, "enum": ["strong", "likely", "weak"], "description": "How well it answers."},
     freshness={**_TEXT, "description": "changed or vanished: files or code that it names have changed since."},

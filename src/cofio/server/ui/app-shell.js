@@ -6,7 +6,7 @@ import { button, fill, find, make } from "./dom.js";
 const MAY_WRITE = ["write", "admin"];
 
 /** Permissions of the caller; filled by `enter`. */
-export const caller = { mayWrite: false, mayAll: false };
+export const caller = { user: "", mayWrite: false, mayAll: false };
 
 /** Fill the page once the service admits the caller, and empty it when it no longer does. Asks for a key if needed. */
 export async function enter(page) {
@@ -38,6 +38,7 @@ async function knock(page) {
   }
   if (health.auth === "missing") return shut(page, null);
   caller.mayWrite = health.role === undefined || MAY_WRITE.includes(health.role);
+  caller.user = health.user ?? "";
   caller.mayAll = health.role === undefined || health.role === "admin";
   fill(find("who"), ...known(health, page));
   find("gate").hidden = true;

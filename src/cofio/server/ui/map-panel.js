@@ -3,6 +3,7 @@
 import { get, path } from "./api.js";
 import { button, formatCount, fill, find, make, plainNumber, userText, definitionList, time } from "./dom.js";
 import { caller, doing, trouble } from "./app-shell.js";
+import { provenance } from "./memory-labels.js";
 import { projectName } from "./map-colours.js";
 import { swatch } from "./map-tools.js";
 
@@ -166,6 +167,7 @@ function facts(memory) {
     "Said": time(memory.created_at),
     "Project": memory.project ? userText(projectName(memory.project), { title: memory.project }) : null,
     "Source": memory.source ? userText(memory.source) : null,
+    "Provenance": provenance(memory, caller.user),
     "Kind": memory.kind,
     "Tags": memory.tags.length ? userText(memory.tags.join(", ")) : null,
     "Recalled": memory.retrieval_count ? formatCount(memory.retrieval_count, "time") : "never",

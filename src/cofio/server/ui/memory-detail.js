@@ -6,7 +6,7 @@ import { caller, doing, notify, trouble, undoing } from "./app-shell.js";
 import { changes, diff } from "./memory-history.js";
 import { afterwards, editing, erase, hasDraft, replaceText } from "./memory-forms.js";
 import { reasons, words } from "./memory-row.js";
-import { METHODS, capital } from "./memory-labels.js";
+import { METHODS, capital, provenance } from "./memory-labels.js";
 
 const SIGHTINGS = 30; // shown
 const SHORT = 90; // characters of a text in a notice
@@ -138,6 +138,8 @@ export function pane(place, callbacks) {
     const fields = Object.entries({
       Project: memory.project ? userText(memory.project, { class: "mono" }) : null,
       Source: memory.source ? userText(memory.source) : null,
+      Provenance: provenance(memory, caller.user),
+      Author: memory.author ? userText(memory.author) : null,
       "Seen by": seenBy(),
       How: `${METHODS[memory.method] ?? memory.method}, ${Math.round(memory.confidence * 100)} % sure`,
       Speaker: memory.speaker ? userText(memory.speaker) : null,

@@ -1,5 +1,7 @@
 /** Labels of memories: fields, project names, and matching words in a text. */
 
+import { userText } from "./dom.js";
+
 export const KINDS = ["preference", "policy", "technology", "decision", "temporal", "pattern", "correlation",
   "threshold", "observation", "learning", "other"];
 /** Categories with their plurals. */
@@ -14,6 +16,23 @@ export const METHODS = {
   manual: "told by hand",
   import: "imported",
 };
+
+/** Labels of the provenance, and of that of a memory of another user. */
+const PROVENANCES = {
+  user: ["said by you", "said by"],
+  pasted: ["pasted", "pasted by"],
+  assistant: ["said by the assistant", "said by the assistant of"],
+  tool: ["tool output", "tool output of"],
+  import: ["imported", "imported by"],
+  "": ["", "from"],
+};
+
+/** Return whose words a memory holds, for the user who reads it; null if unknown. */
+export function provenance(memory, reader) {
+  const [own, other] = PROVENANCES[memory.provenance] ?? PROVENANCES[""];
+  if (!memory.user || memory.user === reader) return own ? userText(own) : null;
+  return userText(`${other} ${memory.user}${memory.visibility === "team" ? " (team)" : ""}`);
+}
 
 /** Return a text with a capital first letter. */
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,7 +1,8 @@
 /** Row of a memory in the list; a hit has bars that explain its score. */
 
 import { truncate, formatCount, make, userText, time, srOnly } from "./dom.js";
-import { called, matched, ordinal } from "./memory-labels.js";
+import { caller } from "./app-shell.js";
+import { called, matched, ordinal, provenance } from "./memory-labels.js";
 
 const LETTERS = 420; // characters of a text in a row: more is never visible
 
@@ -37,6 +38,7 @@ function about(memory) {
     memory.project ? userText(called(memory.project)) : null,
     memory.agent ? userText(memory.agent) : null,
     make("span", {}, time(memory.created_at)),
+    provenance(memory, caller.user),
     memory.occurrences > 1 ? make("span", {}, `${memory.occurrences}×`, srOnly(" said")) : null,
     memory.pinned ? make("span", { class: "flag pinned" }, "pinned") : null,
     memory.archived_at ? make("span", { class: "flag" }, "archived") : null,

@@ -49,7 +49,8 @@ def health(state: AppState, request: None, context: RequestContext) -> Plain:  #
     if problems and context.viewer is None:
         content["problems"] = format_checks(problems)
     memories = state.memory_count.value() if context.viewer is None else state.keeper.count()
-    return {**content, **({"role": context.role} if context.auth == "ok" else {}), "memories": memories}
+    about = {"role": context.role, "user": state.keeper.user} if context.auth == "ok" else {}
+    return {**content, **about, "memories": memories}
 
 
 def format_checks(checks: Iterable[Check]) -> list[Plain]:
