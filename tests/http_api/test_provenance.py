@@ -18,6 +18,7 @@ from cofio.errors import InvalidInput
 from cofio.models.auth import Grant
 from cofio.models.memory import Add, Adopt, Fact, Memory, Viewer
 from cofio.models.provenance import PROVENANCES, least_trusted, provenance_label
+from cofio.server.http.requests import FlushRequest
 from cofio.server.mcp.caller import Caller as McpCaller
 from cofio.server.mcp.tools import answer
 from cofio.stores.sqlite.store import SqliteStore
@@ -52,7 +53,6 @@ def test_no_request_may_set_it(shared_service: Caller, field: str, value: str) -
         ("POST", "/memory/supersede", {"old_id": number, "new_text": SPACES}),
         ("PATCH", f"/memory/{number}", {"text": SPACES}),
         ("POST", "/memories/bulk", {"ids": [number], "action": "edit", "changes": {"kind": "policy", field: value}}),
-        ("POST", "/notes/flush", {"summary": SPACES}),
         ("POST", "/capture", {"messages": message}),
         ("POST", "/memory/extract", {"messages": message}),
         ("POST", "/observe", {"validated_intent": FRIDAYS, "response": SPACES}),
@@ -62,6 +62,7 @@ def test_no_request_may_set_it(shared_service: Caller, field: str, value: str) -
         reply = shared_service.send(method, path, json.dumps(sent).encode())
         assert reply.status == 400, path
         assert field in reply.error["message"], path
+    assert field not in FlushRequest.__struct_fields__
     batch = shared_service.post("/memory/add-batch", {"memories": [{"text": SPACES, field: value}]})
     assert batch.status == 400
     assert shared_service.get(f"/memory/{number}").json[field] == ("user" if field == "provenance" else "")

@@ -109,6 +109,16 @@ def test_update_without_text_uses_the_text_of_the_fact(store: Store) -> None:
     assert update.fact.text == DRIZZLE
 
 
+def test_reworded_update_has_the_least_trusted_provenance_of_both(store: Store) -> None:
+    remember(store, fact("Uses Prisma", provenance="pasted"))
+    new = fact("Uses Drizzle", provenance="user")
+    (own,) = decisions_for(store, [answer("f1", "UPDATE", "m1")], new)
+    assert (own.fact.text, own.fact.provenance) == ("Uses Drizzle", "user")
+    reply = [answer("f1", "UPDATE", "m1", "Uses Drizzle (switched from Prisma)")]
+    (reworded,) = decisions_for(store, reply, new)
+    assert reworded.fact.provenance == "pasted"
+
+
 def test_contradicted_memory_is_archived_with_the_reason(store: Store) -> None:
     (old,) = remember(store, PRISMA)
     outcomes, _, _ = ask_llm(

@@ -223,8 +223,10 @@ class StoreContract:
 
     def test_changed_text_keeps_the_least_trusted_provenance_until_undone(self, store: Store) -> None:
         pasted, typed, known = (add(store, f"uses {name}", provenance=name) for name in ("pasted", "user", "import"))
-        new = apply(store, Update(pasted.id, Fact(text="uses Drizzle", provenance="user"))).changes[0].memory
+        new = apply(store, Update(pasted.id, Fact(text="uses Drizzle", provenance="assistant"))).changes[0].memory
         assert new.provenance == "pasted"
+        typed_anew = apply(store, Update(new.id, Fact(text="uses Postgres", provenance="user"))).changes[0].memory
+        assert typed_anew.provenance == "user"
         edit = apply(store, Edit(typed.id, {"text": "uses Kysely"}, provenance="assistant"))
         assert edit.changes[0].memory.provenance == "assistant"
         retagged = apply(store, Edit(known.id, {"tags": ["db"]}, provenance="pasted")).changes[0].memory

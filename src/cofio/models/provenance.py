@@ -32,6 +32,11 @@ def least_trusted(*provenances: str) -> str:
     return max(provenances, key=PROVENANCES.index)
 
 
+def successor_provenance(new: str, old: str) -> str:
+    """Return the provenance of a text that replaces another one: only a user's own words can raise it."""
+    return new if new == "user" else least_trusted(new, old)
+
+
 def provenance_label(provenance: str, user: str, visibility: str, reader: str = "") -> str:
     """Return whose words a memory of this user holds, for its reader: "said by you", "said by bob (team)"."""
     own, other = _LABELS.get(provenance, _LABELS[""])  # a newer version may know more

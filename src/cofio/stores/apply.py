@@ -42,7 +42,7 @@ from cofio.models.memory import (
     apply_edit,
 )
 from cofio.models.merge import absorb
-from cofio.models.provenance import least_trusted
+from cofio.models.provenance import least_trusted, successor_provenance
 from cofio.stores.domain_knowledge import SqlKnowledgeRows
 from cofio.stores.memory_rows import SqlRowStorage
 from cofio.stores.row_mapping import JournalEntry, RowJournalEntry, journal_state, no_memory, no_row
@@ -147,7 +147,8 @@ class UnitOfWork:
 
     def _update(self, decision: Update, vector: bytes | None) -> list[Change]:
         old = self._load_live(decision.id)
-        fact = replace(decision.fact, provenance=least_trusted(decision.fact.provenance, old.provenance))
+        provenance = successor_provenance(decision.fact.provenance, old.provenance)
+        fact = replace(decision.fact, provenance=provenance)
         added = self._insert(fact, vector, decision.reason, old)  # before the old one is archived
         return [added, self._archive(old, decision.reason, added.memory_id)]
 

@@ -16,6 +16,7 @@ from cofio.ingest.reconcile.decide import NOTHING_ENDED, build_sighting, find_ne
 from cofio.judgement.labels import RETRACTION
 from cofio.models.exchange import FactOutcome, TokenUsage
 from cofio.models.memory import Add, Delete, Fact, Memory, Noop, Update, merge_scope, same_place
+from cofio.models.provenance import least_trusted
 from cofio.ports import LLM, Completion, Matrix, MemoryReader, Vector
 from cofio.providers import prompts
 from cofio.text import json_repair
@@ -273,7 +274,7 @@ def _decide(case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: M
         return FactOutcome(fact=fact, decision=Update(memory.id, remainder, f"the rest of {near}"))
     if answer.action == "DELETE" or is_retraction(fact):
         return FactOutcome(fact=fact, decision=Delete(memory.id, f"{near} no longer holds: {fact.text[:300]}"))
-    new = replace(fact, text=_choose_text(memory, fact, answer.text))
+    new = _reword(fact, memory, _choose_text(memory, fact, answer.text))
     if fingerprint(new.text) == fingerprint(memory.text):
         return _note(fact, memory, f"known from {near}")
     return FactOutcome(fact=fact, decision=Update(memory.id, new, f"takes the place of {near}"))
@@ -293,7 +294,15 @@ def _find_remainder(memory: Memory, fact: Fact, text: str | None) -> Fact | None
     if not _invents_nothing(text, memory.text):
         return None
     about = {name: value for name, value in fact.metadata.items() if name != "retracts"}
-    return replace(fact, text=text, kind=memory.kind, category=memory.category, metadata=about)
+    reworded = _reword(fact, memory, text)
+    return replace(reworded, kind=memory.kind, category=memory.category, metadata=about)
+
+
+def _reword(fact: Fact, memory: Memory, text: str) -> Fact:
+    """Return the fact with this text; another one than its own may have words of the memory."""
+    if text == fact.text:
+        return fact
+    return replace(fact, text=text, provenance=least_trusted(fact.provenance, memory.provenance))
 
 
 def _invents_nothing(text: str, source: str) -> bool:
