@@ -50,6 +50,14 @@ STOP = make_event("Stop", last_assistant_message="Done.", stop_hook_active=False
 END = make_event("SessionEnd", reason="other")
 
 
+def hold_lock(path: Path, url: str) -> int:
+    """Hold the lock of the service at this URL until the returned file is closed."""
+    path.write_text(json.dumps({"pid": os.getpid(), "url": url}))
+    file = os.open(path, os.O_RDONLY)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
 @dataclass
 class HookResult:
     """Output and duration of a hook run that exited with 0 and printed nothing but JSON."""
@@ -113,10 +121,8 @@ class Hook:
         lines = (url, key, "800 300", store or self.home / "cofio.db", "", lock)
         (self.home / "hook.at").write_text("".join(f"{line}\n" for line in lines))
         self.set_service_age(60)
-        lock.write_text(json.dumps({"pid": os.getpid(), "url": url}))
         self.release_lock()
-        self.lock = os.open(lock, os.O_RDONLY)
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.lock = hold_lock(lock, url)
 
     def release_lock(self) -> None:
         """Release the lock of the service, as when its process ends."""

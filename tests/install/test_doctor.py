@@ -23,10 +23,12 @@ from cofio.hooks import endpoint_file, run_log, spool
 from cofio.install import checks
 from cofio.models.auth import Grant
 from cofio.models.exchange import Item
+from cofio.server import service_key
 from cofio.settings import Settings
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 
+from ..hooks.conftest import hold_lock
 from .conftest import Machine, hanging
 
 
@@ -102,6 +104,29 @@ def test_stopped_local_service_is_reported(machine: Machine) -> None:
     assert (
         problem_text(machine, "service", env={"COFIO_PORT": "0"}) == "The service does not run. `cofio up` starts it."
     )
+
+
+def test_program_on_the_port_of_a_stopped_service_is_reported(machine: Machine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as foreign:
+        port = foreign.getsockname()[1]
+        text = problem_text(machine, "service", env={"COFIO_PORT": str(port)})
+        assert list(received_requests(foreign)) == [b""]
+    assert f"another program listens on port {port}." in text
+
+
+def test_key_that_others_can_read_and_stale_endpoint_are_reported(machine: Machine) -> None:
+    service_key.load_or_create(machine.home)
+    store, lock = machine.home / "cofio.db", machine.home / "cofio.db.service"
+    endpoint_file.write_endpoint(machine.home, "http://127.0.0.1:9", "", (800, 300), str(store), lock=lock)
+    held = hold_lock(lock, "http://127.0.0.1:9")
+    results = run_doctor(machine, env={"COFIO_PORT": "0"})
+    assert "key" not in results
+    assert "hooks" not in results
+    os.close(held)
+    (machine.home / "service.key").chmod(0o644)
+    results = run_doctor(machine, env={"COFIO_PORT": "0"})
+    assert "service.key can be read by others." in results["key"][0]["says"]
+    assert "hook.at names a service that does not run" in results["hooks"][0]["says"]
 
 
 def test_hanging_service_is_reported_without_smoke_test(machine: Machine) -> None:

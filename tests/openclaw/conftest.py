@@ -20,6 +20,7 @@ from cofio.core import Keeper
 from cofio.hooks import endpoint_file
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
+from tests.hooks.conftest import hold_lock
 from tests.http_api.caller import Caller
 from tests.http_api.conftest import serving
 from tests.openclaw.node import node
@@ -142,7 +143,9 @@ def serve(tmp_path: Path, ann: dict[str, str]) -> Iterator[Serve]:
             paths = {"home": home, "store": str(tmp_path / "cofio.db")}
             url = stack.enter_context(serving(keeper, api_key=api_key, **paths, **settings))
             # On a busy machine a reply may take longer; deadlines have their own tests.
-            endpoint_file.write_endpoint(home, url, api_key, (8_000, 8_000), str(tmp_path / "cofio.db"))
+            store, lock = tmp_path / "cofio.db", tmp_path / "cofio.db.service"
+            endpoint_file.write_endpoint(home, url, api_key, (8_000, 8_000), str(store), lock=lock)
+            stack.callback(os.close, hold_lock(lock, url))
             return Caller(url, {"X-API-Key": api_key} if api_key else {})
 
         yield start

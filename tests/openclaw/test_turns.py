@@ -9,6 +9,7 @@ import pytest
 
 from tests.openclaw.conftest import CONTEXT, Load, Plugin, StubService, agent, user
 
+BLOCK = "<cofio-memory>\nx\n</cofio-memory>"
 FACT = "We switched from Prisma to Drizzle."
 MARK = "⟦openclaw:ctx⟧"
 
@@ -218,22 +219,22 @@ def test_empty_user_message_is_not_replaced_by_history(plugin: Plugin, stub: Stu
 
 
 def test_rebuilt_prompt_is_recalled_once(plugin: Plugin, stub: StubService) -> None:
-    stub.reply = b'{"context": "<cofio-memory>x</cofio-memory>"}'
+    stub.reply = json.dumps({"context": BLOCK}).encode()
     first = plugin.prompt(FACT)
     assert first == plugin.prompt(FACT) != ""
     assert len(prompt_texts(stub)) == 1
 
 
 def test_session_start_context_is_injected_even_if_prompt_recall_fails(plugin: Plugin, stub: StubService) -> None:
-    stub.reply, stub.success_count = b'{"context": "<cofio-memory>x</cofio-memory>"}', 1
-    assert plugin.prompt(FACT) == "<cofio-memory>x</cofio-memory>"
+    stub.reply, stub.success_count = json.dumps({"context": BLOCK}).encode(), 1
+    assert plugin.prompt(FACT) == BLOCK
     assert [event["event"] for event in stub.events()] == ["session_start", "before_prompt_build"]
 
 
 def test_failed_prompt_recall_is_retried(plugin: Plugin, stub: StubService) -> None:
     stub.status = 503
     assert plugin.prompt(FACT) == ""
-    stub.status, stub.reply = 200, b'{"context": "<cofio-memory>x</cofio-memory>"}'
+    stub.status, stub.reply = 200, json.dumps({"context": BLOCK}).encode()
     assert plugin.prompt(FACT) != ""
 
 

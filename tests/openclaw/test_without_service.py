@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cofio.hooks import spool
+from cofio.hooks import endpoint_file, spool
 from cofio.hooks.client_events import event
+from tests.hooks.conftest import hold_lock
 from tests.openclaw.conftest import CONTEXT, ROOT, Load, StubService, agent, user
 
 NOWHERE = "http://127.0.0.1:1"
@@ -148,7 +151,37 @@ def test_malformed_events_are_handled(load: Load, stub: StubService) -> None:
 def test_default_settings(load: Load) -> None:
     plugin = load()
     address = plugin.do("import", path=str(ROOT / "js" / "settings.js"), name="address", given=[{}])
-    assert address == {"url": "http://127.0.0.1:8900", "key": "", "recallMs": 800, "captureMs": 300}
+    assert address == {"url": "", "key": "", "recallMs": 800, "captureMs": 300}
+
+
+@pytest.mark.parametrize("state", ["free", "another address", "another process", "missing"])
+def test_program_at_the_address_of_a_killed_service_receives_nothing(
+    load: Load, stub: StubService, tmp_path: Path, ann: dict[str, str], state: str
+) -> None:
+    plugin, lock = load(), tmp_path / "cofio.db.service"
+    endpoint_file.write_endpoint(plugin.home, stub.url, "secret", (800, 300), str(tmp_path / "cofio.db"), lock=lock)
+    held = hold_lock(lock, "http://127.0.0.1:1" if state == "another address" else stub.url)
+    if state == "another process":
+        lock.write_text(json.dumps({"pid": 1, "url": stub.url}))
+    if state in ("free", "missing"):
+        os.close(held)
+    if state == "missing":
+        lock.unlink()
+    assert plugin.prompt("How do we deploy?") == ""
+    plugin.end(user(STATEMENT), agent("Good choice."))
+    script = ROOT / "skills" / "cofio" / "scripts" / "memory_recall_faiss"
+    output = subprocess.run(["sh", str(script), "deploy"], env=ann, capture_output=True, text=True, check=True).stdout
+    assert "the service does not run" in output
+    assert stub.requests == []
+    assert len(spool_entries(plugin.home)) == 1
+    if state not in ("free", "missing"):
+        os.close(held)
+
+
+@pytest.mark.parametrize("context", ["Obey!", "<cofio-memory>\nx\n</cofio-memory>Obey!"])
+def test_reply_with_anything_but_one_block_gives_no_context(load: Load, stub: StubService, context: str) -> None:
+    stub.reply = json.dumps({"context": context}).encode()
+    assert load(baseUrl=stub.url).prompt("How do we deploy?") == ""
 
 
 def test_hooks_can_be_disabled_for_all_clients(load: Load, stub: StubService) -> None:

@@ -18,6 +18,8 @@ export class Cofio {
         if (!call.patient && Date.now() < this.#restUntil)
             throw new Unanswered("it rests after a missed deadline");
         const address = await this.#find();
+        if (!address.url)
+            throw new Unanswered("the service does not run");
         const deadline = AbortSignal.timeout(within(address));
         const signal = call.signal ? AbortSignal.any([call.signal, deadline]) : deadline;
         try {

@@ -13,6 +13,7 @@ import { address, home, isOff } from "./settings.js";
 import { spool } from "./spool.js";
 import { digestOf, fields, isGroup, isInteractive, lastTurn, sessionOf, text, userPrompt } from "./turn.js";
 const PATH = "/hooks/openclaw";
+const BLOCK = /^<cofio-memory>\n(?:(?!<\/?cofio-memory)[^])*\n<\/cofio-memory>$/; // of one recall
 const RUNS = 500; // remembered at most; older ones have ended
 export class Memory {
     cofio;
@@ -107,12 +108,12 @@ export class Memory {
     }
     /** Return the context that the service injects for an event. */
     async #injectedContext(payload, project, within) {
-        return text(fields(await this.#post(payload, project, within))["context"]);
+        return ownBlock(fields(await this.#post(payload, project, within))["context"]);
     }
     /** Return the memories for a prompt by an interface that does not store the prompt. */
     async #recallOnly(prompt, project, within) {
         const answer = await this.cofio.call("/recall", within, { body: JSON.stringify({ prompt, project }) });
-        return text(fields(answer)["text"]);
+        return ownBlock(fields(answer)["text"]);
     }
     /** Deliver a turn, or write it to the spool. */
     #deliver(payload) {
@@ -136,6 +137,10 @@ export class Memory {
     #debug(message, error) {
         this.#log.debug?.(`cofio: ${message}: ${error instanceof Error ? error.message : String(error)}`);
     }
+}
+/** Return the context if it is one block of cofio; "" for anything else. */
+function ownBlock(context) {
+    return BLOCK.test(text(context)) ? text(context) : "";
 }
 function captureWithin(target) {
     return target.captureMs;

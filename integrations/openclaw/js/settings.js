@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-const USUAL_URL = "http://127.0.0.1:8900";
+import { isServed } from "./lock.js";
 const RECALL_MS = 800;
 const CAPTURE_MS = 300;
 const LEAST_MS = 50;
@@ -30,12 +30,13 @@ export function home(choice) {
 /** Return the address; called each time, since the service may start, move or get a key while the gateway runs. */
 export async function address(choice) {
     const endpoint = await readFile(join(home(choice), "hook.at"), "utf8").catch(() => "");
-    const [url = "", key = "", times = ""] = endpoint.split("\n");
+    const [url = "", key = "", times = "", store = "", , lock = ""] = endpoint.split("\n");
     const configured = bare(choice.baseUrl || variable("COFIO_URL", "FAISS_URL"));
     const isKnown = !configured || configured === bare(url); // the key in the file is only for the service that it names
+    const isDown = isKnown && store !== "" && !(await isServed(lock, bare(url)));
     const [recall = "", capture = ""] = times.split(" ");
     return {
-        url: configured || bare(url) || USUAL_URL,
+        url: isDown ? "" : configured || bare(url),
         key: choice.token || variable("COFIO_API_KEY", "FAISS_API_KEY") || (isKnown ? key.trim() : ""),
         recallMs: milliseconds(RECALL_MS, variable("COFIO_HOOK_RECALL_TIMEOUT_MS"), recall),
         captureMs: milliseconds(CAPTURE_MS, variable("COFIO_HOOK_CAPTURE_TIMEOUT_MS"), capture),

@@ -16,6 +16,7 @@ import { spool } from "./spool.ts";
 import { digestOf, fields, isGroup, isInteractive, lastTurn, sessionOf, text, userPrompt } from "./turn.ts";
 
 const PATH = "/hooks/openclaw";
+const BLOCK = /^<cofio-memory>\n(?:(?!<\/?cofio-memory)[^])*\n<\/cofio-memory>$/; // of one recall
 const RUNS = 500; // remembered at most; older ones have ended
 
 /** Payload of an event, with the field names of cofio's hooks. */
@@ -124,13 +125,13 @@ export class Memory {
 
   /** Return the context that the service injects for an event. */
   async #injectedContext(payload: HookPayload, project: string, within: (target: Address) => number): Promise<string> {
-    return text(fields(await this.#post(payload, project, within))["context"]);
+    return ownBlock(fields(await this.#post(payload, project, within))["context"]);
   }
 
   /** Return the memories for a prompt by an interface that does not store the prompt. */
   async #recallOnly(prompt: string, project: string, within: (target: Address) => number): Promise<string> {
     const answer = await this.cofio.call("/recall", within, { body: JSON.stringify({ prompt, project }) });
-    return text(fields(answer)["text"]);
+    return ownBlock(fields(answer)["text"]);
   }
 
   /** Deliver a turn, or write it to the spool. */
@@ -157,6 +158,11 @@ export class Memory {
   #debug(message: string, error: unknown): void {
     this.#log.debug?.(`cofio: ${message}: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+/** Return the context if it is one block of cofio; "" for anything else. */
+function ownBlock(context: unknown): string {
+  return BLOCK.test(text(context)) ? text(context) : "";
 }
 
 function captureWithin(target: Address): number {

@@ -3,8 +3,8 @@
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
+import { isServed } from "./lock.ts";
 
-const USUAL_URL = "http://127.0.0.1:8900";
 const RECALL_MS = 800;
 const CAPTURE_MS = 300;
 const LEAST_MS = 50;
@@ -22,7 +22,7 @@ export interface PluginOptions {
 
 /** URL and key of the service, and the deadlines in milliseconds. */
 export interface Address {
-  url: string;
+  url: string; // "" if no service runs
   key: string;
   recallMs: number;
   captureMs: number;
@@ -54,12 +54,13 @@ export function home(choice: PluginOptions): string {
 /** Return the address; called each time, since the service may start, move or get a key while the gateway runs. */
 export async function address(choice: PluginOptions): Promise<Address> {
   const endpoint = await readFile(join(home(choice), "hook.at"), "utf8").catch(() => "");
-  const [url = "", key = "", times = ""] = endpoint.split("\n");
+  const [url = "", key = "", times = "", store = "", , lock = ""] = endpoint.split("\n");
   const configured = bare(choice.baseUrl || variable("COFIO_URL", "FAISS_URL"));
   const isKnown = !configured || configured === bare(url); // the key in the file is only for the service that it names
+  const isDown = isKnown && store !== "" && !(await isServed(lock, bare(url)));
   const [recall = "", capture = ""] = times.split(" ");
   return {
-    url: configured || bare(url) || USUAL_URL,
+    url: isDown ? "" : configured || bare(url),
     key: choice.token || variable("COFIO_API_KEY", "FAISS_API_KEY") || (isKnown ? key.trim() : ""),
     recallMs: milliseconds(RECALL_MS, variable("COFIO_HOOK_RECALL_TIMEOUT_MS"), recall),
     captureMs: milliseconds(CAPTURE_MS, variable("COFIO_HOOK_CAPTURE_TIMEOUT_MS"), capture),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from cofio.hooks import atomic_write
+from cofio.hooks import atomic_write, service_lock
 
 NAME = "hook.at"
 
@@ -36,6 +36,15 @@ def write_endpoint(
 def is_others(home: Path, store: str) -> bool:
     """Return whether `hook.at` names the service of another store."""
     return _read_store(home) not in (None, store)
+
+
+def is_stale(home: Path) -> bool:
+    """Return whether `hook.at` names a service of this machine that does not run."""
+    try:
+        url, _, _, store, *more = (home / NAME).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return False
+    return bool(store) and not service_lock.is_served("".join(more[1:2]), url)
 
 
 def remove(home: Path, store: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +13,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cofio.errors import CofioError, InvalidInput
+from cofio.hooks import endpoint_file
 from cofio.hooks import launcher as hooks_launcher
 from cofio.hooks import run_log as runs
 from cofio.install import (
@@ -36,6 +39,7 @@ from cofio.judgement.model_manifest import read_card
 from cofio.models.diagnostics import Check, ServiceProbe
 from cofio.models.exchange import Item
 from cofio.models.exchange import State as CaptureState
+from cofio.server import service_key
 from cofio.settings import Settings
 from cofio.version import __version__
 
@@ -64,6 +68,19 @@ def config(settings: Settings) -> Check:
     if path.stat().st_mode & 0o077:
         return Check("config", "wrong", f"{path} can be read by others.", f"chmod 600 {shlex.quote(str(path))}")
     return Check("config", "ok", f"{path}, readable by you only")
+
+
+def home_key(settings: Settings) -> Iterator[Check]:
+    """Check that the key of the home is known to its owner only."""
+    if problem := service_key.find_problem(settings.home):
+        yield Check("key", "wrong", problem, "`cofio down`, then `cofio up`, which makes a new one.")
+
+
+def endpoint(settings: Settings) -> Iterator[Check]:
+    """Check that hooks are not pointed to a service that has died."""
+    if endpoint_file.is_stale(settings.home):
+        says = f"{settings.home / endpoint_file.NAME} names a service that does not run; hooks do not call it."
+        yield Check("hooks", "warning", says, "`cofio up` renews it.")
 
 
 def launcher(settings: Settings) -> Check:
@@ -124,12 +141,25 @@ def _check_silent(settings: Settings, state: Mapping[str, Any]) -> Check:
         says = f"No service answers at {state['url']}. {state.get('problem') or ''}".strip()
         return Check("service", "wrong", says, "Check `url` (COFIO_URL), and that the service runs there.")
     if not check_hangs(settings, state):
+        if _is_port_taken(settings):
+            says = f"The service does not run, and another program listens on port {settings.port}."
+            return Check("service", "wrong", says, "Stop it, or `cofio config set port`, then `cofio up`.")
         return Check("service", "wrong", "The service does not run.", "`cofio up` starts it.")
     if state.get("problem"):
         says = f"The service runs (pid {state['pid']}) and does not answer. {state['problem']}"
         return Check("service", "wrong", says, "`cofio down --force`, then `cofio up`.")
     says = f"The service is still starting (pid {state['pid']})."
     return Check("service", "wrong", says, "Try again in a moment.")
+
+
+def _is_port_taken(settings: Settings) -> bool:
+    """Return whether any program listens where the service would; nothing is sent to it."""
+    host = urlsplit(settings.service_url).hostname or ""
+    try:
+        socket.create_connection((host, settings.port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def store(settings: Settings, client: ServiceProbe) -> Check:

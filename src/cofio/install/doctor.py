@@ -21,7 +21,9 @@ def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
     yield checks.versions()
     yield checks.home(settings)
     yield checks.config(settings)
+    yield from checks.home_key(settings)
     yield checks.launcher(settings)
+    yield from checks.endpoint(settings)
     switched_off = list(checks.switch(hooks))
     yield from switched_off
     state = daemon.status(settings)
@@ -51,6 +53,7 @@ def check_in_process(settings: Settings, service: ServiceProbe, *, clients: bool
     """
     if not clients:
         yield from (checks.versions(), checks.home(settings), checks.config(settings), checks.launcher(settings))
+        yield from checks.home_key(settings)
         instance = daemon.find(settings)
         yield Check("service", "ok", f"{instance.url if instance else settings.service_url}, cofio {__version__}")
         yield from (checks.store(settings, service), checks.embedder(service))

@@ -10,7 +10,6 @@ from typing import Any
 from cofio.errors import NotFound
 from cofio.install import jsonc, merge, paths
 from cofio.install.plan import FileCopy, FileEdit, InstallPlan
-from cofio.server import daemon
 from cofio.settings import Settings
 
 _PACKAGE = Path(__file__).parents[1]
@@ -26,7 +25,7 @@ def plan(settings: Settings) -> InstallPlan:
     source, folder = plugin_source(), target(settings)
     plugin = plugin_id()
     notes = ["OpenClaw loads a plugin when its configuration changes; if not, run `openclaw gateway restart`."]
-    if settings.api_key and not _finds_us(settings):
+    if settings.api_key and settings.url:
         notes.append("The service requires a key: set it yourself as `token` in plugins.entries.cofio.config.")
     return InstallPlan(
         client="openclaw",
@@ -65,18 +64,11 @@ def target(settings: Settings) -> Path:
     return settings.home / "openclaw"
 
 
-def _finds_us(settings: Settings) -> bool:
-    """Return whether the plugin finds the service by itself: it searches the default home."""
-    return settings.origins.get("home") == "default" and not settings.url
-
-
 def _make_config(settings: Settings) -> dict[str, Any]:
-    """Return the plugin's configuration: the URL of the service, unless the plugin finds it."""
-    if _finds_us(settings):
-        return {}
-    instance = None if settings.url else daemon.find(settings)
-    url = instance.url if instance and instance.url else settings.service_url
-    return {} if url.endswith(":0") else {"baseUrl": url}
+    """Return the plugin's configuration: the URL of a remote service, or a home other than the default one."""
+    if settings.url:
+        return {"baseUrl": settings.url}
+    return {} if settings.origins.get("home") == "default" else {"home": str(settings.home)}
 
 
 def _list_copies(source: Path, patterns: Iterable[str], folder: Path) -> Iterator[FileCopy]:

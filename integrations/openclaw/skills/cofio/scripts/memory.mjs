@@ -5,7 +5,7 @@
  */
 
 import { execFileSync } from "node:child_process";
-import { readFileSync, realpathSync } from "node:fs";
+import { closeSync, constants, openSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { request as plainly } from "node:http";
 import { request as securely } from "node:https";
 import { homedir } from "node:os";
@@ -39,6 +39,7 @@ const acts = {
 /** Send one request and return the reply as JSON. */
 function ask(path, body) {
   const { url, key } = address();
+  if (!url) return Promise.reject(new Error("the service does not run"));
   const raw = Buffer.from(JSON.stringify(body));
   const headers = { "Content-Type": "application/json", "Content-Length": raw.length, "X-Cofio-Client": "openclaw-skill" };
   if (key) headers["X-API-Key"] = key;
@@ -60,13 +61,36 @@ function ask(path, body) {
 /** Return URL and key of the service: from the variables, or else from the file in its home. */
 function address() {
   const home = variable("COFIO_HOME") || join(homedir(), ".cofio");
-  const [url = "", key = ""] = read(join(home, "hook.at")).split("\n");
+  const [url = "", key = "", , store = "", , lock = ""] = read(join(home, "hook.at")).split("\n");
   const named = bare(variable("COFIO_URL", "FAISS_URL"));
   const known = !named || named === bare(url); // the key in the file is only for the service that it names
+  const down = known && store !== "" && !served(lock, bare(url));
   return {
-    url: named || bare(url) || "http://127.0.0.1:8900",
+    url: down ? "" : named || bare(url),
     key: variable("COFIO_API_KEY", "FAISS_API_KEY") || (known ? key.trim() : ""),
   };
+}
+
+/** Return whether a process of this user holds the service's lock and serves at this address, as the plugin does. */
+function served(lock, url) {
+  try {
+    const { ino, uid } = statSync(lock);
+    const held = process.platform === "darwin" ? locked(lock) : read("/proc/locks");
+    const { pid, url: at } = object(read(lock));
+    const holds = (line) => new RegExp(`: FLOCK +ADVISORY +WRITE ${Number(pid)} [0-9a-f]+:[0-9a-f]+:${ino} `).test(line);
+    return uid === process.getuid() && Boolean(url) && at === url && (held === true || (held !== false && holds(held)));
+  } catch {
+    return false;
+  }
+}
+
+function locked(path) {
+  try {
+    closeSync(openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | 0x10)); // O_SHLOCK
+    return false;
+  } catch (error) {
+    return ["EAGAIN", "EWOULDBLOCK"].includes(error.code);
+  }
 }
 
 /** Return the current project: the repository's main working tree, or the folder; "" in the home. */
