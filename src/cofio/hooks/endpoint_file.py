@@ -26,7 +26,7 @@ def write_endpoint(
     lock: Path | None = None,
 ) -> None:
     """Write the address of the service, readable by its owner only: the file holds the key."""
-    lines = (url, key, f"{deadlines[0]} {deadlines[1]}", store)
+    lines: tuple[str, ...] = (url, key, f"{deadlines[0]} {deadlines[1]}", store)
     if lock:
         lines += (str(start_tokens or ""), str(lock))
     with suppress(OSError):  # hooks then try the default address, or read the store's file

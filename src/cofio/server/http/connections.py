@@ -172,7 +172,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._header_bytes = 0
         super().on_message_begin()
-        self.scope[PEER] = self._peer  # type: ignore[typeddict-unknown-key]
+        self.scope[PEER] = self._peer  # type: ignore[literal-required]
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
