@@ -1,6 +1,7 @@
 """Texts with a secret, and harmless texts that resemble them.
 
     SECRETS      (kind, before, secret, after): only the secret is redacted
+    IN_CONTEXT   the same, where the surroundings matter
     HARMLESS     texts that stay unchanged
 
 Every secret is invented and written in parts, so that secret scanners do not report this file. Additions of either
@@ -256,6 +257,66 @@ SECRETS: list[tuple[str, str, str, str]] = [
     ("ssn", "My SSN is ", join_parts("078-", "05-1120"), ""),
 ]
 
+#: Secrets that only the words or the line around them give away; they need not be found in other surroundings.
+IN_CONTEXT: list[tuple[str, str, str, str]] = [
+    (
+        "seed-phrase",
+        "seed phrase: ",
+        join_parts("apple", " bread candle desert engine forest garden hammer island jungle kitten lemon"),
+        "",
+    ),
+    (
+        "seed-phrase",
+        "My wallet's recovery phrase is ",
+        join_parts("apple", " bread candle desert engine forest garden hammer island jungle kitten lemon"),
+        "",
+    ),
+    ("laravel-key", "APP_KEY=", join_parts("base6", "4:q7Rk2Zp9LmX4vTn8HsWc1JyUe6BdGo3FiK5aNtQwErT="), ""),
+    ("api-key", "FERNET_KEY=", join_parts("q7Rk2", "Zp9LmX4vTn8HsWc1JyUe6BdGo3FiK5aNtQwErT="), ""),
+    (
+        "kubeconfig-key",
+        "    client-key-data: ",
+        join_parts("LS0tL", "S1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQpNSUlFb3dJQkFBS0NBUUVB"),
+        "",
+    ),
+    (
+        "aws-signature",
+        "https://b.s3.amazonaws.com/x?X-Amz-Signature=",
+        join_parts("9f86d", "081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015"),
+        "",
+    ),
+    ("session-cookie", "Cookie: connect.sid=", join_parts("s%3Aa", "B3dE5fG7hJ9kL1mN2pQ4rS6.tU8vW0xY2zA4"), ""),
+    ("bitcoin-key", "WIF ", join_parts("5KJvs", "ngHeMpm884wtkJNzQGaCErckhHJBGFsvd3VyK5qMZXj3hS"), ""),
+    ("password", 'variable "db_password" { type = string default = "', join_parts("Kettl", "e-Orbit-47"), '" }'),
+    ("password", "htpasswd -b .htpasswd ann ", join_parts("kett", "le42x"), ""),
+    ("password", "htpasswd -nb ann ", join_parts("kett", "le42x"), ""),
+    ("password", "db.acme.io:5432:app:deploy:", join_parts("kett", "le42x"), ""),
+    ("password", "cargo login ", join_parts("cioaB", "3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2"), ""),
+    ("ssn", "SSN: ", join_parts("5362", "28841"), ""),
+    ("password", "log in to the admin panel with admin / ", join_parts("kett", "le42x"), ""),
+    ("password", "the root password for the NAS is ", join_parts("kettl", "e-orbit-47-mango"), ""),
+    ("password", "passphrase for the backup: ", join_parts("corre", "ct horse battery staple"), ""),
+    ("password", "Passphrase für das Backup: ", join_parts("kupfe", "r laterne fenster segler"), ""),
+    ("password", "Пароль от сервера: ", join_parts("kett", "le42x"), ""),
+    ("password", "das Passwort für den Server lautet ", join_parts("kett", "le42x"), ""),
+    ("password", "la contraseña del servidor es ", join_parts("kett", "le42x"), ""),
+    ("password", "le mot de passe du serveur est ", join_parts("kett", "le42x"), ""),
+    ("pin", "The PIN of the safe is ", join_parts("47", "11"), ""),
+    ("backup-codes", "2FA backup codes: ", join_parts("8f3k-", "2m9q, 7d2p-4x8w, 9s3k-1m2n"), ""),
+    ("backup-codes", "recovery codes are ", join_parts("12345", "678 87654321"), ""),
+    ("url-password", "postgres://user:", join_parts("s3cr3", "tP4ss"), "@localhost/x"),
+    ("url-password", "redis://:", join_parts("kett", "le42"), "@127.0.0.1:6379/0"),
+    ("api-key", "ALGOLIA_ADMIN=", join_parts("q7Rk2", "Zp9LmX4vTn8HsWc1JyU"), ""),
+    ("vault-unseal-key", "vault operator unseal ", join_parts("q7Rk2", "Zp9LmX4vTn8HsWc1JyUe6BdGo3FiK5aNtQwErT="), ""),
+    ("password", "openssl rsa -in k.pem -passin pass:", join_parts("kett", "le42x"), ""),
+    ("password", "echo ", join_parts("kett", "le42x"), " | sudo -S reboot"),
+    ("password", "smbclient //nas/share -U ann%", join_parts("kett", "le42x"), ""),
+    ("password", ': PSK "', join_parts("kettl", "e-orbit"), '"'),
+    ("password", "password for the NAS: ", join_parts("kettl", "e-orbit-47-mango"), ""),
+    ("password-hash", "admin:", join_parts("$2b$1", "2$aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4aB3dE5fG7hJ9kL1mN"), ""),
+    ("url-password", "postgres://app:", join_parts("hun", "ter2"), "@db/app"),
+]
+
 HARMLESS: list[str] = [
     # words and numbers about passwords
     "the password is stored in Vault",
@@ -401,8 +462,6 @@ HARMLESS: list[str] = [
     "AKIA is the prefix of an access key",
     # URLs
     "postgres://postgres:postgres@localhost:5432/app",
-    "postgresql://user:secret123@localhost/db",
-    "redis://:devpass@127.0.0.1:6379",
     "mysql://root:root@db:3306/app",
     "https://user:pass@example.com/path",
     "https://user:password@acme.io/path",

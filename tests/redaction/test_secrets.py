@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from cofio.text.secrets import redact
 from cofio.text.secrets.detection import find_secrets
-from tests.redaction.corpus import HARMLESS, SECRETS, join_parts
+from tests.redaction.corpus import HARMLESS, IN_CONTEXT, SECRETS, join_parts
 
+CASES = [*SECRETS, *IN_CONTEXT]
 KINDS = """
     anthropic-key openai-key github-token gitlab-token aws-access-key aws-secret google-key slack-token slack-webhook
     stripe-key npm-token pypi-token huggingface-token sendgrid-key twilio-key discord-token telegram-token azure-key jwt
@@ -23,10 +24,10 @@ KINDS = """
 def test_only_the_secret_is_redacted_in_every_corpus_text() -> None:
     failed = [
         redact(before + secret + after)
-        for kind, before, secret, after in SECRETS
+        for kind, before, secret, after in CASES
         if redact(before + secret + after) != f"{before}[redacted:{kind}]{after}"
     ]
-    print(f"{len(SECRETS) - len(failed)} of {len(SECRETS)} secrets")
+    print(f"{len(CASES) - len(failed)} of {len(CASES)} secrets")
     assert failed == []
 
 
@@ -178,6 +179,25 @@ PATHOLOGICAL += [
     "a-",
     "password: swordfish ",
     "密码是",
+]
+PATHOLOGICAL += [
+    "seed phrase is ",
+    "apple bread candle ",
+    "passphrase for ",
+    "passphrase: apple ",
+    "pin for a ",
+    "backup codes: 8f3k-2m9q, ",
+    "recovery code ",
+    "htpasswd -b a ",
+    'variable "db_password" { default ',
+    "algolia_key=aB3dE5fG7",
+    "ldapsearch -D zip -P 7z ",
+    "a:5432:b:c:",
+    "log in to ",
+    "hooks.slack.com/a/ glc_ hv. dp.st. ",
+    "$2a$10$",
+    "0123456789abcdef-",
+    "aB3/+",
 ]
 PATHOLOGICAL += [
     "-----BEGIN RSA PRIVATE KEY-----\n",

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from cofio.text import lazy_re
-from cofio.text.secrets.heuristics import looks_random, looks_secret
+from cofio.text.secrets.contexts import find_in_context
+from cofio.text.secrets.heuristics import is_placeholder, looks_random, looks_secret
 from cofio.text.secrets.labelled import Span, find_labelled_secrets, value_at
 from cofio.text.secrets.patterns import PATTERNS, TOKENS
 
@@ -83,7 +84,7 @@ def _find_spans(text: str) -> list[Span]:
         spans += _find_aws_secrets(text)
     if any(word in low for word in _HEADER_HINTS):
         spans += _find_header_secrets(text)
-    if " -p" in low or "redis-cli" in low:
+    if any(word in low for word in _SHELL_HINTS):
         spans += _find_option_passwords(text)
     if "://" in text:
         spans += _find_url_passwords(text)
@@ -92,6 +93,7 @@ def _find_spans(text: str) -> list[Span]:
     if PATTERNS["number_hint"].search(text):
         spans += _find_pii_numbers(text)
     spans += find_labelled_secrets(text, low)
+    spans += find_in_context(text, low)
     return _merge(spans) if spans else []
 
 
@@ -191,7 +193,7 @@ def _is_basic(value: str) -> bool:
 def _find_url_passwords(text: str) -> Iterator[Span]:
     for match in PATTERNS["url_password"].finditer(text):
         user, password, host = match.groups()
-        if len(password) < 3 or password.lower() in (user.lower(), "password", "pass", "pw", "pwd"):
+        if len(password) < 3 or password.lower() == user.lower() or is_placeholder(password):
             continue
         if not PATTERNS["harmless_host"].fullmatch(host) and not PATTERNS["url_filler"].search(password):
             yield "url-password", *match.span(2)
@@ -229,6 +231,7 @@ def _measure_iban(number: str) -> int:
 
 
 _AWS_HINTS = ("aws", "secret", "akia", "asia")
+_SHELL_HINTS = (" -p", "redis-cli", "pass ", "pass=", "htpasswd", " -u", " -w ", " login ", "sudo -s", "7z")
 _HEADER_HINTS = ("basic ", '"auth', "_auth", "bearer", "authorization", "curl")
 
 _NO_WIDTH = lazy_re.compile("[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]")

@@ -19,8 +19,7 @@ ValueForm = Literal["quoted", "declared", "set", "option", "noted", "stated", "s
 
 def looks_secret(value: str, form: ValueForm, *, of_password: bool) -> bool:
     """Return whether this value of a password (or else of a token or key) is a secret."""
-    is_placeholder = value.lower().strip("<>[]{}()*_-") in _NO_SECRETS or PATTERNS["placeholder"].search(value)
-    if len(value) < 4 or is_placeholder or _is_reference(value):
+    if len(value) < 4 or is_placeholder(value) or _is_reference(value):
         return False
     if " " in value or "\t" in value:
         return form in ("quoted", "stated in quotes") and _is_phrase(value.split(), form, of_password)
@@ -37,9 +36,29 @@ def looks_secret(value: str, form: ValueForm, *, of_password: bool) -> bool:
     )
 
 
+def is_placeholder(value: str) -> bool:
+    """Return whether the value stands for a secret: "password", "changeme", "<token>", "$TOKEN"."""
+    return value.lower().strip("<>[]{}()*_-") in _NO_SECRETS or PATTERNS["placeholder"].search(value) is not None
+
+
 def looks_random(value: str) -> bool:
     """Return whether the value looks generated: letters and digits, but no compound of words and numbers."""
     return _has_both(value) and not _is_compound(value) and not PATTERNS["path"].match(value)
+
+
+def is_key(value: str, before: str) -> bool:
+    """Return whether the value of a setting is a generated key, given the text before it with the setting's name."""
+    has_all = all(re.search(kind, value) for kind in ("[a-z]", "[A-Z]", "[0-9].*[0-9]"))
+    if not has_all or not looks_random(value) or value.startswith("AAAA") or value.count("/") > 2:
+        return False
+    return not PATTERNS["placeholder"].search(value) and not PATTERNS["no_secret_key"].search(before)
+
+
+def is_word_list(value: str, least: int) -> bool:
+    """Return whether the value is a list of unrelated words, as in seed phrases and passphrases, and no sentence."""
+    words = PATTERNS["letters"].findall(value.lower())
+    ordinary = sum(map(_is_ordinary_word, words))
+    return len(words) >= least and _PROSE.isdisjoint(words) and len(words) - ordinary <= len(words) // 4
 
 
 def is_plain_word(value: str) -> bool:
@@ -76,10 +95,12 @@ def _is_worded(value: str) -> bool:
     """Return whether the value is words and a number, as in typical passwords: "blue-Falcon-42", "falcon7falcon7"."""
     if PATTERNS["run_together"].fullmatch(value):
         return all(map(_is_made_up, PATTERNS["letters"].findall(value)))
-    *made_of, number = re.split(r"[-_.]", value.rstrip("!?"))
-    if not made_of or not number.isdigit() or len(number) > 4 or not all(map(_is_made_up, made_of)):
+    parts = re.split(r"[-_.]", value.rstrip("!?"))
+    numbers = [part for part in parts if part.isdigit()]
+    words = [part for part in parts if not part.isdigit()]
+    if not words or len(numbers) != 1 or len(numbers[0]) > 4 or not all(map(_is_made_up, words)):
         return False
-    return len(made_of) > 1 or (len(number) > 1 and not value.islower())  # "Falcon-42", but not "sprint-12"
+    return len(words) > 1 or (len(numbers[0]) > 1 and not value.islower())  # "Falcon-42", but not "sprint-12"
 
 
 def _is_made_up(word: str) -> bool:
@@ -164,6 +185,7 @@ _ABOUT_PASSWORDS = frozenset(
     lowercase uppercase digits letters characters symbols words nothing something anything match matches mismatch error
     errors fails success change update create rotate check enter choose repeat sent where which their about other those
     these three seven eight first second third short clear manager parameter identifier keeper bitwarden lastpass
+    see ask kept lives stays comes goes gets uses use using inside vault team everyone every each shared only
     dashlane keepass okta ldap kerberos yubikey passkey requis aucun aucune keine keines siehe folgt unten oben nein
     leer egal unverändert ninguna opcional vacio secreto secreta secrète geheim bekannt
     """.split()
@@ -174,5 +196,6 @@ _PROSE = frozenset(
     than least most min max minimum maximum characters chars digits letters symbols long length between enter type
     choose password passwords username und oder mit mindestens zeichen ziffern der die das ein eine muss des les une
     caracteres caractères chiffres moins debe tener need needs have has contain contains same per via day days end
+    it we you they who all any but then when will would could was were been use see ask new old next
     """.split()
 )

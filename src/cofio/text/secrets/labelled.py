@@ -145,9 +145,12 @@ def _find_logins(text: str) -> Iterator[Span]:
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _LONGEST = 120  # characters of a value that are examined; the rest is redacted with them
-_KEY_HINTS = (*"pass pwd pw: pw= secret token key wort contrase senha wachtwoord heslo".split(), "pw is")
-_FOREIGN_HINTS = ("hasło", "пароль", "密码", "密碼", "パスワード")
-_PASSWORDS = ("pass", "pw", "kennwort", "contra", "mot", "senha", "wacht", "hes", "has", "пар", "密", "パ")
+_KEY_HINTS = (
+    *"pass pwd pw: pw= secret token key wort contrase senha wachtwoord heslo adgangskode salasana".split(),
+    "pw is",
+)
+_FOREIGN_HINTS = ("hasło", "парол", "lösenord", "jelszó", "şifre", "비밀번호", "密码", "密碼", "パスワード")
+_PASSWORDS = (*"pass pw kennwort contra mot senha wacht hes has пар lös adg sal jel şif".split(), "비", "密", "パ")
 #: Prefixes of tokens that are cursors or public.
 _OPEN = tuple(
     "public publickey public_key next page nextpage continuation scroll sync cursor pagination resume".split()
