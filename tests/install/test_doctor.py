@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import socket
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -452,3 +453,22 @@ def test_client_without_cofio_is_not_a_problem(machine: Machine, service: str) -
 def test_smoke_test_uses_its_own_project(at: Machine, tmp_path: Path) -> None:
     results = run_doctor(at, env={"CLAUDE_PROJECT_DIR": str(tmp_path), "COFIO_PROJECT": "elsewhere"})
     assert results["claude-code, recall"][0]["state"] == "ok"
+
+
+def test_deep_check_names_damaged_rows_and_vectors(machine: Machine) -> None:
+    path = machine.home / "cofio.db"
+    with Keeper(SqliteStore(path, FixedClock()), HashEmbedder(), FixedClock()) as keeper:
+        keeper.add_all(["We deploy with Fly.io", "The team lead is Ada", "Invoices go out on Fridays"])
+
+    def find_integrity() -> list[tuple[str, str]]:
+        checks_ = json.loads(machine("doctor", "--deep", "--json").stdout)["checks"]
+        return [(check["state"], check["says"]) for check in checks_ if check["name"] == "integrity"]
+
+    assert find_integrity() == [("ok", "the store's files, rows and vectors are sound")]
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE memories SET text = replace(text, 'Ada', 'Adb') WHERE id = 2")
+        file.execute("UPDATE vectors SET vector = zeroblob(12) WHERE memory_id = 3")
+    file.close()
+    (content, vectors) = find_integrity()
+    assert content == ("wrong", "The content of memories 2 is damaged.")
+    assert vectors == ("warning", "The vectors of memories 3 are damaged.")

@@ -133,3 +133,53 @@ def test_damaged_vectors_are_a_problem_until_they_are_computed_again(tmp_path: P
         keeper.embed_missing()
         keeper.search("Ada")
         assert keeper.services.problems() == []
+
+
+def test_digest_names_a_silently_changed_row(store: DamageableStore) -> None:
+    with store.open() as keeper:
+        raw = keeper.services.access.store
+        keeper.bulk([1, 2], "tag", tags=["ops"])
+        keeper.update(3, metadata={"price": 1.0, "owner": "Ünal"}, confidence=1)
+        keeper.supersede(4, "The API listens on port 9443")
+        keeper.search("port")  # counts are not part of the digest
+        keeper.close()
+    with store.open() as keeper:
+        raw = keeper.services.access.store
+        assert not any(raw.verify())
+    store.execute("UPDATE memories SET text = replace(text, 'Ada', 'Adb') WHERE id = ?", 2)
+    store.execute("UPDATE memories SET visibility = 'global' WHERE id = ?", 3)
+    with store.open() as keeper:
+        damage = keeper.services.access.store.verify()
+    assert damage.memories == [2, 3]
+    assert (damage.files, damage.vectors, damage.passages) == ([], [], [])
+
+
+def test_digest_names_a_row_whose_text_is_not_utf8(tmp_path: Path) -> None:
+    store = DamageableStore(str(tmp_path / "cofio.db"))
+    with store.open() as keeper:
+        keeper.add_all(TEXTS)
+    file = sqlite3.connect(tmp_path / "cofio.db")
+    file.execute("UPDATE memories SET session = CAST(x'ff41' AS TEXT), entities = '[' WHERE id = 2")
+    file.commit()
+    file.close()
+    with store.open() as keeper:
+        assert keeper.services.access.store.verify().memories == [2]
+
+
+def test_rows_of_an_earlier_version_get_a_digest(store: DamageableStore) -> None:
+    store.execute("UPDATE memories SET digest = NULL")
+    if store.is_postgres:
+        store.execute("DELETE FROM cofio_migrations WHERE number = 12")
+        store.execute("ALTER TABLE memories DROP COLUMN digest")
+    else:
+        store.execute("ALTER TABLE memories DROP COLUMN digest")
+        store.execute("PRAGMA user_version = 15")
+    with store.open() as keeper:
+        assert not any(keeper.services.access.store.verify())
+
+
+def test_purge_leaves_no_digest_outdated(store: DamageableStore) -> None:
+    with store.open() as keeper:
+        keeper.supersede(1, "We deploy with Render", entities=["Fly.io"])
+        keeper.purge(1)
+        assert not any(keeper.services.access.store.verify())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -163,20 +164,26 @@ def _report_rest(settings: Settings, agent: str, any_files: bool, plugins: Mappi
         )
 
 
-@command("doctor", "cofio doctor", "cofio doctor --json")
+@command("doctor", "cofio doctor", "cofio doctor --deep   # reads the whole store", "cofio doctor --json")
+@click.option("--deep", is_flag=True, help="Verify every row and vector of the store too, and name what is damaged.")
 @click.option("--hooks", envvar="COFIO_HOOKS", default="", hidden=True)
-def doctor(session: CliContext, hooks: str) -> None:
+def doctor(session: CliContext, deep: bool, hooks: str) -> None:
     """Test recall and capture end to end, and report problems with their remedies.
 
     The test runs each client's hooks in a temporary project, and erases the memories that it adds. The exit code is 1
     if there is a problem.
     """
+    from cofio import bootstrap
     from cofio.install import doctor as examining
-    from cofio.models.diagnostics import Check
+    from cofio.models.diagnostics import Check, StoreDamage
+
+    def verify() -> StoreDamage:
+        with closing(bootstrap.open_store(session.settings)) as store:
+            return store.verify()
 
     out, checks = StepOutput(silent=session.as_json), []
     try:
-        for check in examining.examine(session.settings, hooks):
+        for check in examining.examine(session.settings, hooks, verify if deep else None):
             checks.append(check)
             _report_check(out, check)
     except Misconfigured as error:  # for example an unreadable config.toml

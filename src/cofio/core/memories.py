@@ -255,6 +255,7 @@ class MemoryService:
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory permanently, from the journal too, with the domain knowledge read from it."""
+        self.log.flush_or_tell()  # queries with its words are erased, also those that are not written yet
         return self.writer.apply_corrections([Purge(memory_id, why)], by=by, why=why or "purge").changes[0]
 
     def mark_fresh(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:

@@ -36,7 +36,7 @@ from cofio.install import (
 from cofio.install.jsonc import MalformedConfig
 from cofio.install.manifest import Manifest
 from cofio.judgement.model_manifest import read_card
-from cofio.models.diagnostics import Check, ServiceProbe
+from cofio.models.diagnostics import Check, ServiceProbe, StoreDamage
 from cofio.models.exchange import Item
 from cofio.models.exchange import State as CaptureState
 from cofio.server import service_key
@@ -171,9 +171,40 @@ def store(settings: Settings, client: ServiceProbe) -> Check:
     memories, count = stats["memories"], stats["memories"] + stats["archived"] - stats["vectors"]
     if count > 0:
         says = f"{count:,} {'memory has' if count == 1 else 'memories have'} no vector and can be found by words only."
-        return Check("store", "warning", says, "`cofio down`, `cofio reembed --missing`, then `cofio up`.")
+        remedy = "The service computes it within an hour; `cofio doctor --deep` tells if vectors are damaged."
+        return Check("store", "warning", says, remedy)
     many = f"{memories:,} {'memory' if memories == 1 else 'memories'}"
     return Check("store", "ok", f"{settings.shown('store')}, {many}, {stats['bytes'] / 1e6:,.1f} MB")
+
+
+def integrity(settings: Settings, verify: Callable[[], StoreDamage]) -> Iterator[Check]:
+    """Read the whole store, and name what is damaged."""
+    if settings.url:
+        says = f"The store of {settings.url} can be verified on the machine of that service only."
+        yield Check("integrity", "warning", says, "Run `cofio doctor --deep` there.")
+        return
+    try:
+        damage = verify()
+    except CofioError as error:
+        yield Check("integrity", "wrong", error.message, error.hint)
+        return
+    if damage.files:
+        says = f"The store's files are damaged: {'; '.join(damage.files)}"
+        yield Check("integrity", "wrong", says, "`cofio down`, then `cofio restore` puts a backup back.")
+    if damage.memories:
+        says = f"The content of {_list_ids(damage.memories)} is damaged."
+        remedy = "`cofio restore` puts a backup back; or correct them with `cofio edit ID TEXT` after reading them."
+        yield Check("integrity", "wrong", says, remedy)
+    for ids, owner in ((damage.vectors, "memories"), (damage.passages, "passages of episodes")):
+        if ids:
+            remedy = "The service computes them again within an hour; without it, `cofio reembed --missing` does."
+            yield Check("integrity", "warning", f"The vectors of {_list_ids(ids, owner)} are damaged.", remedy)
+    if not any(damage):
+        yield Check("integrity", "ok", "the store's files, rows and vectors are sound")
+
+
+def _list_ids(ids: Sequence[int], owner: str = "memories") -> str:
+    return f"{owner} {', '.join(map(str, ids[:20]))}{f' and {len(ids) - 20:,} more' if len(ids) > 20 else ''}"
 
 
 def embedder(client: ServiceProbe) -> Check:

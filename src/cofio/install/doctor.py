@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cofio.client import Client
 from cofio.errors import CofioError
 from cofio.install import checks, paths, smoke_test
 from cofio.install.manifest import Manifest
-from cofio.models.diagnostics import Check, ServiceProbe
+from cofio.models.diagnostics import Check, ServiceProbe, StoreDamage
 from cofio.server import daemon
 from cofio.settings import Settings
 from cofio.version import __version__
@@ -16,8 +16,8 @@ from cofio.version import __version__
 _PATIENCE = 30.0
 
 
-def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
-    """Yield the checks one by one. `hooks`: the value of COFIO_HOOKS."""
+def examine(settings: Settings, hooks: str = "", verify: Callable[[], StoreDamage] | None = None) -> Iterator[Check]:
+    """Yield the checks one by one. `hooks`: the value of COFIO_HOOKS. `verify` reads the whole store."""
     yield checks.versions()
     yield checks.home(settings)
     yield checks.config(settings)
@@ -29,6 +29,8 @@ def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
     state = daemon.status(settings)
     yield checks.service(settings, state)
     yield from checks.check_problems(state)
+    if verify:
+        yield from checks.integrity(settings, verify)
     usable = state["answering"] and state["key"] in ("ok", "not needed")
     service = Client(*daemon.locate(settings), timeout=_PATIENCE) if usable else None
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from cofio.errors import CofioError, StoreBusy
 from cofio.models.exchange import Item
@@ -25,6 +25,15 @@ class Check:
     state: State
     says: str
     remedy: str = ""
+
+
+class StoreDamage(NamedTuple):
+    """Damage of a store: what its database reports, and the ids of rows."""
+
+    files: Sequence[str]
+    memories: Sequence[int]  # that do not match their digest
+    vectors: Sequence[int]  # memories whose vector cannot be used
+    passages: Sequence[int]  # of episodes, whose vector cannot be used
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from cofio.models.diagnostics import StoreDamage
 from cofio.ports.access import Keys
 from cofio.ports.episodes import EpisodeIndex
 from cofio.ports.inbox import Inbox
@@ -66,6 +67,9 @@ class Store(Journal, MemoryReader, MemoryVectors, RecallLog, Protocol):
 
     def stats(self) -> dict[str, Any]:
         """Return the kind of store and counts: memories by state, category, kind and source, vectors, size etc."""
+
+    def verify(self) -> StoreDamage:
+        """Read everything; return what is damaged."""
 
     def close(self) -> None:
         """Close the store. Further calls fail."""

@@ -208,13 +208,13 @@ def settle_item(queries: Queries, settlement: ItemResolution, *, at: str, change
     )
 
 
-def erase(queries: Queries, memory: Memory, viewer: Viewer | None) -> None:
-    """Remove a purged memory's present and former words, while the journal still has them.
+def erase_captures(queries: Queries, memory: Memory, viewer: Viewer | None) -> list[str]:
+    """Remove a purged memory's present and former texts from captures; return them, while the journal still has them.
 
     Settled items that led to the memory, or contain its words, are erased. From open items, which would bring the words
     back, only these words are cut; the rest is still processed. A purge never drops an acknowledged capture.
 
-    With a viewer, only items of this viewer are searched, and memories of the same owner.
+    With a viewer, only items of this viewer are searched.
     """
     former = queries.all("words_of", {"id": memory.id})
     texts = {memory.text, memory.context, *(text for row in former for text in row)}
@@ -236,10 +236,7 @@ def erase(queries: Queries, memory: Memory, viewer: Viewer | None) -> None:
             continue
         if (remainder := inbox_rules.cut_payload(payload, words)) != payload:
             queries.run("set_payload", {"id": number, "payload": remainder})
-    # Memories extracted from the same sentence lose their copy of it; with a viewer, only those of the same owner.
-    owner = {"anybody": int(viewer is None), "user": memory.user, "agent": memory.agent}
-    for name in ("erase_shared_context", "erase_shared_context_in_changes"):
-        queries.run(name, {"said": said, **owner})
+    return words
 
 
 def deliver(queries: Queries, delivery: Delivery) -> list[Receipt]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from functools import cache
 from typing import Any
 
 from cofio.models.memory import Fact, Memory, Occurrence, Viewer
 from cofio.stores.filters import Dialect
-from cofio.stores.inbox import erase
+from cofio.stores.inbox import erase_captures
+from cofio.stores.purge import PurgedTraces
 from cofio.stores.query_runner import Queries
 from cofio.stores.row_mapping import (
     COLUMNS,
@@ -23,10 +25,12 @@ from cofio.stores.row_mapping import (
     to_entry,
     to_memory,
     to_row,
+    to_state,
 )
-from cofio.text.tokens import fingerprint
+from cofio.text.stemmer import stem
+from cofio.text.tokens import fingerprint, search_terms
 
-_ERASED = ("erase_changes", "erase_retrievals", "erase_previous_text", "erase_previous_text_in_changes")
+_ERASED = ("erase_changes", "erase_retrievals")
 
 
 @cache
@@ -128,10 +132,47 @@ class SqlRowStorage:
         return self._queries.count("unsee", {"id": change_id}) > 0
 
     def erase(self, memory: Memory, viewer: Viewer | None) -> None:
-        """Remove its words from the inbox, the journal, the retrieval log and the memories that replaced it.
+        """Remove its words from the inbox, the journal, the retrieval log, and from memories that have copies of them.
 
         With a viewer, only from items and memories of that viewer.
         """
-        erase(self._queries, memory, viewer)
+        texts = erase_captures(self._queries, memory, viewer)
+        lineage = self._list_lineage(memory)
+        traces = PurgedTraces(memory, texts, lineage, anybody=viewer is None)
+        bounds = {"id": memory.id, "lineage": self._queries.listed(lineage), "said": self._queries.listed(texts)}
+        for row in self._queries.all("memories_with_copies", bounds, columns=LISTED):
+            other = to_memory(row)
+            if (clean := traces.remove_from(other)) != other:
+                self.save(clean)
+        for change_id, state in self._queries.all("changes_with_copies", bounds):
+            before = to_state(state)
+            if (clean := traces.remove_from(before)) != before:
+                self._queries.run("set_before", {"id": change_id, "before": as_json(journal_state(clean))})
+        if viewer is None:
+            self._queries.run("erase_reasons_of_changes", bounds)
+        found_by = {"ids": self._queries.listed([memory.id, *lineage]), "anybody": int(viewer is None)}
+        self._erase_logged_queries(found_by, texts)
         for name in _ERASED:
             self._queries.run(name, {"id": memory.id})
+
+    def _list_lineage(self, memory: Memory) -> list[int]:
+        """Return the memories linked to a removed one by replacement or merging, over any number of links."""
+        lineage: set[int] = set()
+        links = {memory.id, memory.supersedes, memory.superseded_by} - {None}
+        while links - lineage:
+            lineage |= links
+            rows = self._queries.all("linked", {"ids": self._queries.listed(sorted(lineage))})
+            links = {link for row in rows for link in row if link is not None}
+        return sorted(lineage - {memory.id})
+
+    def _erase_logged_queries(self, bounds: Mapping[str, Any], texts: Sequence[str]) -> None:
+        """Blank logged queries that have a word that only the purged texts had."""
+        words = {word for text in texts for word in search_terms(text)}
+        gone = {stem(word) for word in words if not self._queries.value("any_holding", {"word": self._to_phrase(word)})}
+        logged = self._queries.column("logged_queries", bounds) if gone else []
+        told = [query for query in logged if gone & {stem(word) for word in search_terms(query)}]
+        self._queries.run("erase_queries", {"queries": self._queries.listed(told)})
+
+    def _to_phrase(self, word: str) -> str:
+        """Return a word as the full-text index of the dialect matches it."""
+        raise NotImplementedError

@@ -53,6 +53,10 @@ class Queries:
     def lock(self, name: str) -> None:
         """Take the lock of this name among all processes of the store, until the transaction ends."""
 
+    def inconsistencies(self) -> list[str]:
+        """Return what the database finds wrong in its own files, if it can examine them."""
+        return []
+
     def tidy(self, name: str) -> None:
         """Run a query that removes traces of deleted words from an index, if the dialect needs it."""
 
@@ -106,6 +110,9 @@ class Database(Protocol):
 
     def problems(self) -> list[Check]:
         """Return why writing fails, if it does."""
+
+    def verifying(self) -> AbstractContextManager[Queries]:
+        """Return a connection that reads damaged text too."""
 
     def truncate_log(self) -> None:
         """Remove deleted words from the write-ahead log, if the database has one that can be read as a file."""

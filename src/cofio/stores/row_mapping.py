@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,12 @@ COUNTED = ("retrieval_count", "last_retrieved_at")
 #: Columns in which memories of equal text differ.
 PLACED = ("source", "project", "visibility", "speaker", "agent", "user", "team")
 _JSON = ("entities", "tags", "metadata")
+#: Columns that the digest of a row covers. A column that is added later is not among them, or it needs new digests.
+DIGESTED = (
+    "text", "source", "project", "category", "kind", "confidence", "method", "entities", "tags", "session", "agent",
+    "user", "team", "visibility", "metadata", "speaker", "context", "created_at", "updated_at", "pinned", "archived_at",
+    "supersedes", "superseded_by", "previous_text", "occurrences", "anchors", "origin", "provenance", "author",
+)  # fmt: skip
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 _ENTITIES, _TAGS, _METADATA, _PINNED, _ANCHORS = (
     _AT[name] for name in ("entities", "tags", "metadata", "pinned", "anchors")
@@ -41,13 +48,16 @@ def to_memory(row: Sequence[Any]) -> Memory:
 
 
 def to_row(memory: Memory) -> dict[str, Any]:
-    """Return the values of a row, by column, with the fingerprint."""
+    """Return the values of a row, by column, with its fingerprint and digest."""
     row = {name: getattr(memory, name) for name in COLUMNS}
     for name in _JSON:
         row[name] = as_json(row[name])
     row["anchors"] = as_json([asdict(anchor) for anchor in memory.anchors])
     row["pinned"] = int(memory.pinned)
+    row["confidence"] = float(memory.confidence)
     row["fingerprint"] = fingerprint(memory.text)
+    content = "\x1f".join([str(row[name]) for name in DIGESTED])
+    row["digest"] = blake2b(content.encode(), digest_size=8).hexdigest()
     return row
 
 

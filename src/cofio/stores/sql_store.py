@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound
-from cofio.models.diagnostics import Check
+from cofio.models.diagnostics import Check, StoreDamage
 from cofio.models.memory import (
     Candidate,
     Change,
@@ -27,7 +27,9 @@ from cofio.models.memory import (
 from cofio.ports import Basis, Clock, Settles, Vector
 from cofio.stores.api_keys import SqlKeys
 from cofio.stores.apply import UnitOfWork
+from cofio.stores.digests import find_damaged_rows
 from cofio.stores.domain_knowledge import SqlKnowledgeRows, SqlKnowledgeTables, changed_within, of_changeset
+from cofio.stores.episodes import SqlEpisodes
 from cofio.stores.inbox import settle_item
 from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.maintenance_runs import SqlRuns
@@ -46,8 +48,9 @@ class SqlStore(SqlAdapter):
     """Memories of an SQL store, without the upkeep of vectors."""
 
     kind: str  # of store, in its statistics
+    episodes: SqlEpisodes
     _ranking: SearchIndex
-    row_storage: type[SqlRowStorage] = SqlRowStorage
+    row_storage: type[SqlRowStorage]
 
     def __init__(self, database: Database, clock: Clock) -> None:
         super().__init__(database, clock)
@@ -231,6 +234,11 @@ class SqlStore(SqlAdapter):
 
     def _note_embedded(self, queries: Queries, ids: Sequence[int]) -> None:
         """Record a change of vectors for processes that hold them in memory, if the dialect needs it."""
+
+    def verify(self) -> StoreDamage:
+        with self._database.verifying() as queries:
+            files, rows = queries.inconsistencies(), find_damaged_rows(queries)
+        return StoreDamage(files, rows, self.damaged_vectors(), self.episodes.damaged_vectors())
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
         name = "unembedded" if among is None else "unembedded_among"

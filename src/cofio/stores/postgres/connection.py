@@ -27,6 +27,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from cofio.models.diagnostics import Check, FailureMonitor
+from cofio.stores.digests import fill_digests
 from cofio.stores.filters import POSTGRES
 from cofio.stores.query_runner import NO_VALUES, Queries, Row, Values
 from cofio.stores.sql_loader import migrations, queries, query_text
@@ -128,6 +129,8 @@ class PostgresServer:
         with self._connect() as connection:
             yield TenantQueries(connection, self.tenant)
 
+    verifying = reading
+
     @contextmanager
     def writing(self, patience: float | None = None, *, alone: bool = False) -> Iterator[TenantQueries]:
         """Yield a transaction, committed at the end or rolled back on an error.
@@ -214,6 +217,9 @@ def _migrate(connection: psycopg.Connection[Any]) -> None:
         if number > version:
             connection.execute(script)
             connection.execute(_SQL["note_migration"], {"number": number})
+    _load_json_as_text(connection)
+    for (tenant,) in connection.execute(_SQL["tenants"]).fetchall():
+        fill_digests(TenantQueries(connection, tenant))
 
 
 def _read_version(connection: psycopg.Connection[Any]) -> int:
@@ -246,6 +252,10 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
     for setting in _SETTINGS:
         connection.execute(setting)
     register_vector(connection)
+    _load_json_as_text(connection)
+
+
+def _load_json_as_text(connection: psycopg.Connection[Any]) -> None:
     for kind in ("json", "jsonb"):  # rows are read and written as JSON text, as in every SQL store
         connection.adapters.register_loader(kind, TextLoader)
 

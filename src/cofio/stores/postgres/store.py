@@ -58,6 +58,9 @@ class PostgresRowStorage(SqlRowStorage):
             self._queries.run("raise_sequence", {"id": number}, table="memories")
         return number
 
+    def _to_phrase(self, word: str) -> str:
+        return to_phrase(word)
+
     def _to_row(self, memory: Memory) -> dict[str, Any]:
         return {**super()._to_row(memory), **searchable(memory)}
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from cofio.errors import CofioError, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from cofio.models.diagnostics import Check, FailureMonitor
+from cofio.stores.digests import fill_digests
 from cofio.stores.filters import SQLITE
 from cofio.stores.query_runner import BRIEFLY, NO_VALUES, Queries, Values
 from cofio.stores.row_mapping import as_json
@@ -49,6 +50,10 @@ class SqliteConnection(sqlite3.Connection, Queries):
 
     def tidy(self, name: str) -> None:
         self.run(name)
+
+    def inconsistencies(self) -> list[str]:
+        found = [str(row[0]) for row in self.execute("PRAGMA integrity_check(10)")]
+        return [] if found == ["ok"] else found
 
 
 class StoreFile:
@@ -118,6 +123,16 @@ class StoreFile:
                 yield connection
             finally:
                 connection.execute("COMMIT")
+
+    @contextmanager
+    def verifying(self) -> Iterator[SqliteConnection]:
+        """Yield a reader connection that replaces bytes that are not UTF-8."""
+        with self.reading() as connection:
+            connection.text_factory = lambda text: text.decode(errors="replace")
+            try:
+                yield connection
+            finally:
+                connection.text_factory = str
 
     @contextmanager
     def alone(self, patience: float | None = None) -> Iterator[SqliteConnection]:
@@ -226,6 +241,7 @@ class StoreFile:
                     for statement in statements(script):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {number}")
+            fill_digests(connection)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def _read_version(self) -> int:

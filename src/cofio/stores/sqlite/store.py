@@ -22,6 +22,7 @@ from cofio.ports import Clock, Vector
 from cofio.stores.episodes import SqlEpisodes, adopt_rows
 from cofio.stores.filters import condition
 from cofio.stores.inbox import Delivery, SqlInbox, deliver
+from cofio.stores.memory_rows import SqlRowStorage
 from cofio.stores.query_runner import BRIEFLY, Queries, Row
 from cofio.stores.row_mapping import check_vectors
 from cofio.stores.snapshot_export import SqlSnapshots
@@ -37,10 +38,18 @@ _FLOAT = 4  # bytes of a number in a vector
 _log = logging.getLogger(__name__)
 
 
+class SqliteRowStorage(SqlRowStorage):
+    """Rows of a file, whose words FTS5 indexes."""
+
+    def _to_phrase(self, word: str) -> str:
+        return quote_fts(word)
+
+
 class SqliteStore(SqlStore):
     """Store in one SQLite file."""
 
     kind = "sqlite"
+    row_storage = SqliteRowStorage
     _ranking: Ranking
 
     def __init__(self, path: Path, clock: Clock) -> None:

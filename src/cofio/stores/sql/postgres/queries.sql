@@ -63,9 +63,9 @@ WHERE tenant = %(tenant)s AND fingerprint = %(fingerprint)s AND archived_at IS N
 ORDER BY id LIMIT 1;
 
 -- name: insert_memory
-INSERT INTO memories (tenant, {columns}, fingerprint, said, around, length)
+INSERT INTO memories (tenant, {columns}, fingerprint, digest, said, around, length)
 VALUES (
-    %(tenant)s, {places}, %(fingerprint)s, to_tsvector('cofio', %(said)s), to_tsvector('cofio', %(around)s), %(length)s
+    %(tenant)s, {places}, %(fingerprint)s, %(digest)s, to_tsvector('cofio', %(said)s), to_tsvector('cofio', %(around)s), %(length)s
 )
 RETURNING id;
 
@@ -85,9 +85,21 @@ WHERE %(id)s > last;
 
 -- name: save_memory
 UPDATE memories SET
-    {changed}, fingerprint = %(fingerprint)s, said = to_tsvector('cofio', %(said)s),
+    {changed}, fingerprint = %(fingerprint)s, digest = %(digest)s, said = to_tsvector('cofio', %(said)s),
     around = to_tsvector('cofio', %(around)s), length = %(length)s
 WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: undigested
+SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND digest IS NULL ORDER BY id LIMIT %(limit)s;
+
+-- name: set_digest
+UPDATE memories SET digest = %(digest)s WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: digested
+SELECT {columns}, digest FROM memories WHERE tenant = %(tenant)s AND id > %(after)s ORDER BY id LIMIT %(limit)s;
+
+-- name: tenants
+SELECT DISTINCT tenant FROM memories;
 
 -- name: counts_of
 SELECT retrieval_count, last_retrieved_at FROM memories WHERE tenant = %(tenant)s AND id = %(id)s;
@@ -131,9 +143,9 @@ DELETE FROM vectors WHERE tenant = %(tenant)s;
 DELETE FROM vectors WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s::bigint[]);
 
 -- name: damaged_vectors
-SELECT memory_id FROM vectors
+SELECT memory_id FROM vectors -- NaN is greater than any number
 WHERE tenant = %(tenant)s AND NOT (vector_dims(vector) = %(dimension)s AND vector_norm(vector) BETWEEN 0.5 AND 2)
-ORDER BY memory_id; -- NaN is greater than any number
+ORDER BY memory_id;
 
 -- name: count_missing_vectors
 SELECT (SELECT count(*) FROM memories WHERE tenant = %(tenant)s) - (SELECT count(*) FROM vectors WHERE tenant = %(tenant)s);
@@ -146,7 +158,7 @@ SELECT v.memory_id, vector_send(v.vector), m.archived_at IS NULL
 FROM vectors v JOIN memories m ON m.tenant = v.tenant AND m.id = v.memory_id
 WHERE v.tenant = %(tenant)s AND v.memory_id = ANY(%(ids)s::bigint[])
     AND vector_dims(v.vector) = (SELECT value::integer FROM meta WHERE tenant = %(tenant)s AND name = 'dimension')
-    AND vector_norm(v.vector) BETWEEN 0.5 AND 2; -- false for NaN, which is greater than any number
+    AND vector_norm(v.vector) BETWEEN 0.5 AND 2;
 
 -- name: vectors_within
 SELECT v.memory_id, vector_send(v.vector), archived_at IS NULL
@@ -381,12 +393,48 @@ WHERE tenant = %(tenant)s AND memory_id = %(id)s;
 -- name: erase_retrievals
 DELETE FROM retrievals WHERE tenant = %(tenant)s AND memory_id = %(id)s;
 
--- name: erase_previous_text
-UPDATE memories SET previous_text = NULL WHERE tenant = %(tenant)s AND supersedes = %(id)s;
+-- name: linked
+SELECT id, supersedes, superseded_by FROM memories
+WHERE tenant = %(tenant)s AND (
+    id = ANY(%(ids)s::bigint[]) OR supersedes = ANY(%(ids)s::bigint[]) OR superseded_by = ANY(%(ids)s::bigint[])
+);
 
--- name: erase_previous_text_in_changes
-UPDATE changes SET before = jsonb_set(before::jsonb, '{previous_text}', 'null')::json
-WHERE tenant = %(tenant)s AND before IS NOT NULL AND (before ->> 'supersedes')::bigint = %(id)s;
+-- name: memories_with_copies
+SELECT {columns} FROM memories
+WHERE tenant = %(tenant)s AND (
+    id = ANY(%(lineage)s::bigint[]) OR supersedes = %(id)s
+    OR context = ANY(%(said)s::text[]) -- learned from the same sentence
+);
+
+-- name: changes_with_copies
+SELECT id, before FROM changes
+WHERE tenant = %(tenant)s AND before IS NOT NULL AND memory_id <> %(id)s AND (
+    memory_id = ANY(%(lineage)s::bigint[]) OR (before ->> 'supersedes')::bigint = %(id)s
+    OR before ->> 'context' = ANY(%(said)s::text[])
+);
+
+-- name: set_before
+UPDATE changes SET before = %(before)s WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: erase_reasons_of_changes
+UPDATE changes SET reason = ''
+WHERE tenant = %(tenant)s AND reason <> ''
+    AND EXISTS (SELECT 1 FROM unnest(%(said)s::text[]) s WHERE strpos(reason, s) > 0);
+
+-- name: any_holding
+SELECT EXISTS (
+    SELECT 1 FROM memories
+    WHERE tenant = %(tenant)s AND (
+        said @@ phraseto_tsquery('cofio', %(word)s) OR around @@ phraseto_tsquery('cofio', %(word)s)
+    )
+);
+
+-- name: logged_queries
+SELECT DISTINCT query FROM retrievals
+WHERE tenant = %(tenant)s AND query <> '' AND (%(anybody)s = 1 OR memory_id = ANY(%(ids)s::bigint[]));
+
+-- name: erase_queries
+UPDATE retrievals SET query = '' WHERE tenant = %(tenant)s AND query = ANY(%(queries)s::text[]);
 
 -- name: note
 INSERT INTO retrievals (tenant, memory_id, query, caller, at)
@@ -659,18 +707,6 @@ WHERE tenant = %(tenant)s AND id = %(id)s;
 
 -- name: as_read
 SELECT payload, result FROM inbox WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending' FOR UPDATE;
-
--- name: erase_shared_context
-UPDATE memories SET
-    context = '', around = '',
-    length = greatest(1, (SELECT coalesce(sum(cardinality(positions)), 0) FROM unnest(said)))
-WHERE tenant = %(tenant)s AND context = ANY(%(said)s)
-    AND (%(anybody)s = 1 OR ("user" = %(user)s AND ("user" <> '' OR agent = %(agent)s)));
-
--- name: erase_shared_context_in_changes
-UPDATE changes SET before = jsonb_set(before::jsonb, '{context}', '""')::json
-WHERE tenant = %(tenant)s AND before IS NOT NULL AND before ->> 'context' = ANY(%(said)s)
-    AND (%(anybody)s = 1 OR (before ->> 'user' = %(user)s AND (before ->> 'user' <> '' OR before ->> 'agent' = %(agent)s)));
 
 -- name: bury_runs
 UPDATE runs SET outcome = 'died', finished_at = %(at)s

@@ -51,6 +51,7 @@ CREATE TABLE memories (
     fingerprint bigint NOT NULL, -- of the text, ignoring case and white space
     provenance text NOT NULL DEFAULT '', -- whose words: user, import, assistant, tool, pasted; '' if unknown
     author text NOT NULL DEFAULT '', -- writer of pasted text; '' if unknown
+    digest text, -- of the row without its retrieval counts: finds silent damage
     PRIMARY KEY (tenant, id)
 ) WITH (fillfactor = 85); -- room for a row's next version: retrieval counts change often
 

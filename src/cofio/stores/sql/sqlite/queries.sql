@@ -54,10 +54,19 @@ WHERE fingerprint = :fingerprint AND archived_at IS NULL AND project = :project 
 ORDER BY id LIMIT 1;
 
 -- name: insert_memory
-INSERT INTO memories ({columns}, fingerprint) VALUES ({places}, :fingerprint) RETURNING id;
+INSERT INTO memories ({columns}, fingerprint, digest) VALUES ({places}, :fingerprint, :digest) RETURNING id;
 
 -- name: save_memory
-UPDATE memories SET {changed}, fingerprint = :fingerprint WHERE id = :id;
+UPDATE memories SET {changed}, fingerprint = :fingerprint, digest = :digest WHERE id = :id;
+
+-- name: undigested
+SELECT {columns} FROM memories WHERE digest IS NULL ORDER BY id LIMIT :limit;
+
+-- name: set_digest
+UPDATE memories SET digest = :digest WHERE id = :id;
+
+-- name: digested
+SELECT {columns}, digest FROM memories WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- name: counts_of
 SELECT retrieval_count, last_retrieved_at FROM memories WHERE id = :id;
@@ -234,24 +243,40 @@ WHERE memory_id = :id;
 -- name: erase_retrievals
 DELETE FROM retrievals WHERE memory_id = :id;
 
--- name: erase_shared_context
-UPDATE memories SET context = ''
-WHERE context IN (SELECT value FROM json_each(:said))
-    AND (:anybody OR (user = :user AND (user <> '' OR agent = :agent)));
+-- name: linked
+SELECT id, supersedes, superseded_by FROM memories
+WHERE id IN (SELECT value FROM json_each(:ids)) OR supersedes IN (SELECT value FROM json_each(:ids))
+    OR superseded_by IN (SELECT value FROM json_each(:ids));
 
--- name: erase_shared_context_in_changes
-UPDATE changes SET before = json_set(before, '$.context', '')
-WHERE before IS NOT NULL AND json_extract(before, '$.context') IN (SELECT value FROM json_each(:said))
-    AND (:anybody OR (
-        json_extract(before, '$.user') = :user AND (:user <> '' OR json_extract(before, '$.agent') = :agent)
-    ));
+-- name: memories_with_copies
+SELECT {columns} FROM memories
+WHERE id IN (SELECT value FROM json_each(:lineage)) OR supersedes = :id
+    -- Learned from the same sentence.
+    OR context IN (SELECT value FROM json_each(:said));
 
--- name: erase_previous_text
-UPDATE memories SET previous_text = NULL WHERE supersedes = :id;
+-- name: changes_with_copies
+SELECT id, before FROM changes
+WHERE before IS NOT NULL AND memory_id <> :id AND (
+    memory_id IN (SELECT value FROM json_each(:lineage)) OR json_extract(before, '$.supersedes') = :id
+    OR json_extract(before, '$.context') IN (SELECT value FROM json_each(:said))
+);
 
--- name: erase_previous_text_in_changes
-UPDATE changes SET before = json_set(before, '$.previous_text', NULL)
-WHERE before IS NOT NULL AND json_extract(before, '$.supersedes') = :id;
+-- name: set_before
+UPDATE changes SET before = :before WHERE id = :id;
+
+-- name: erase_reasons_of_changes
+UPDATE changes SET reason = ''
+WHERE reason <> '' AND EXISTS (SELECT 1 FROM json_each(:said) WHERE instr(reason, value));
+
+-- name: any_holding
+SELECT EXISTS (SELECT 1 FROM words WHERE words MATCH :word);
+
+-- name: logged_queries
+SELECT DISTINCT query FROM retrievals
+WHERE query <> '' AND (:anybody OR memory_id IN (SELECT value FROM json_each(:ids)));
+
+-- name: erase_queries
+UPDATE retrievals SET query = '' WHERE query IN (SELECT value FROM json_each(:queries));
 
 -- name: note
 INSERT INTO retrievals (memory_id, query, caller, at)

@@ -40,7 +40,8 @@ CREATE TABLE memories (
     user TEXT NOT NULL DEFAULT '', -- the owner; '' if it belongs to an agent
     team TEXT NOT NULL DEFAULT '', -- '' is the only team of a store without teams
     provenance TEXT NOT NULL DEFAULT '', -- whose words: user, import, assistant, tool, pasted; '' if unknown
-    author TEXT NOT NULL DEFAULT '' -- writer of pasted text; '' if unknown
+    author TEXT NOT NULL DEFAULT '', -- writer of pasted text; '' if unknown
+    digest TEXT -- of the row without its retrieval counts: finds silent damage
 ) STRICT;
 
 CREATE INDEX memories_by_fingerprint ON memories (fingerprint);
