@@ -76,7 +76,7 @@ git checkout {sha1} -- src/{snake}.py
 - uses: actions/checkout@{sha1}
 Subproject commit {sha1}
 "integrity": "sha512-{sha512}"
-"resolved": "https://registry.npmjs.org/{word}/-/{word}-{version}.tgz#{sha1}"
+"resolved": "https://packages.acme.io/{word}/-/{word}-{version}.tgz#{sha1}"
 "checksum": "{sha256}"
 {sha256}  dist/{word}-{version}.tar.gz
 md5({word}) = {md5}

@@ -103,6 +103,13 @@ def test_both_halves_of_an_aws_key_are_redacted() -> None:
     assert redact(text) == "creds [redacted:aws-access-key], [redacted:aws-secret]"
 
 
+def test_end_of_a_private_key_whose_beginning_is_missing_is_redacted() -> None:
+    lines = [join_parts("MIIEvQIBADANBgkq", "hkiG9w0BAQEFAASC", str(number)) for number in range(3)]
+    end = join_parts("-----END ", "PRIVATE KEY-----")
+    text = "The rest of it:\n" + "\n".join([*lines, end]) + "\nThat is all."
+    assert redact(text) == "The rest of it:\n[redacted:private-key]\nThat is all."
+
+
 def test_match_of_two_rules_is_redacted_once_by_the_more_specific_name() -> None:
     token = join_parts("gh", "p_", "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4")
     assert redact(f"GITHUB_TOKEN={token}!x") == "GITHUB_TOKEN=[redacted:github-token]"

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput
+from cofio.ingest import sanitize
 from cofio.ingest.sanitize import LONGEST_INJECTED, MOST_INJECTED, clean
+from cofio.ingest.sanitize.messages import read_messages
 from cofio.models.exchange import MAX_SAID, Message
 from cofio.models.memory import MAX_LABEL
 from cofio.text.tokens import LEFT_OUT
@@ -642,3 +644,29 @@ def test_time_is_linear_in_the_length(piece: str) -> None:
         return min(durations)
 
     assert seconds(80_000) < 12 * max(seconds(20_000), 0.002)
+
+
+# ── long deliveries ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_work_on_a_long_delivery_is_bounded(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths: list[int] = []
+
+    def measure(text: str) -> str:
+        lengths.append(len(text))
+        return text
+
+    monkeypatch.setattr(sanitize, "redact", measure)
+    text = "We deploy on Fridays. " + "secret=" * 50_000 + " We test on Mondays."
+    exchange = clean([{"role": "user", "content": text} for _ in range(count)])
+    assert 0 < sum(lengths) <= 2 * sanitize.MOST_READ
+    assert exchange.messages[-1].text.endswith("We test on Mondays.")
+    assert exchange.messages[0].text.startswith("We deploy on Fridays.") or count > 1
+
+
+def test_middle_of_a_long_delivery_is_left_out_between_messages() -> None:
+    messages = [{"role": "user", "content": f"Message {number}. " + "word " * 30_000} for number in range(5)]
+    kept = list(sanitize._leave_out_middle(read_messages(messages)))
+    assert [message.texts[0][:9] for message in kept] == ["Message 0", "word word"]
+    assert sum(len(message.texts[0]) for message in kept) <= sanitize.MOST_READ

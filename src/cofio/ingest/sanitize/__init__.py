@@ -18,7 +18,7 @@ from typing import Any
 
 from cofio.errors import InvalidInput
 from cofio.ingest.sanitize.injected_blocks import boot_lines, strip_blocks, text_lines, unclosed
-from cofio.ingest.sanitize.messages import make_storable, read_messages
+from cofio.ingest.sanitize.messages import RawMessage, make_storable, read_messages
 from cofio.ingest.sanitize.pasted_content import strip_code, strip_synthetic
 from cofio.models.exchange import ANALYSIS, MAX_SAID, ROLES, Exchange, Message
 from cofio.models.memory import MAX_LABEL
@@ -29,6 +29,7 @@ __all__ = ["clean", "redact"]
 
 MOST_INJECTED = 200  # lines
 LONGEST_INJECTED = 16_000  # characters in total
+MOST_READ = 200_000  # characters of a delivery that are cleaned, half at either end; an Exchange holds fewer
 
 
 def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange:
@@ -50,7 +51,7 @@ def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange
     spoken: list[Message] = []
     injected: list[str] = []
     speaker = "assistant" if about.get("context") == ANALYSIS else "user"  # an analysis is the agent's own report
-    for message in read_messages(messages, speaker=speaker):
+    for message in _leave_out_middle(read_messages(messages, speaker=speaker)):
         parts = [_extract_own_words(raw, message.role) for raw in message.texts]
         injected += [line for _, lines in parts for line in lines]
         text = "\n\n".join(part for part, _ in parts if part)
@@ -60,8 +61,27 @@ def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange
         extra = [extra]
     for text in extra:
         if isinstance(text, str):
-            injected += text_lines(redact(make_storable(text)))
+            injected += text_lines(redact(make_storable(tail_of(text, MOST_READ))))
     return Exchange(messages=tuple(_take_newest(spoken)), injected=_take_newest_lines(injected), **about)
+
+
+def _leave_out_middle(messages: Sequence[RawMessage]) -> Iterator[RawMessage]:
+    """Yield the messages without the middle of a delivery that is too long to be cleaned."""
+    start, total = 0, sum(len(text) for message in messages for text in message.texts)
+    for message in messages:
+        texts = []
+        for text in message.texts:
+            head = min(len(text), max(0, MOST_READ // 2 - start))
+            start += len(text)
+            tail = min(len(text), max(0, MOST_READ // 2 - (total - start)))
+            if head + tail >= len(text):
+                texts.append(text)
+            elif head or tail:
+                texts.append(
+                    truncate_middle(text, head + tail) if head and tail else text[:head] or tail_of(text, tail)
+                )
+        if texts:
+            yield RawMessage(message.role, tuple(texts))
 
 
 def _extract_own_words(raw: str, role: str) -> tuple[str, list[str]]:

@@ -25,6 +25,7 @@ from cofio.text.secrets.patterns import PATTERNS, TOKENS
 
 _SHORTEST_TOKEN = 14  # characters
 _TOKEN_HINTS = tuple((hint, place) for place, token in enumerate(TOKENS) for hint in token.hints)
+_LONGEST_KEY = 16_000  # characters of a private key
 _ROUNDS = 8  # a replacement may expose another secret, rarely twice; the bound protects against crafted texts
 
 
@@ -135,6 +136,20 @@ def _find_private_keys(text: str) -> Iterator[Span]:
         body = None if tail else PATTERNS["pem_body"].match(text, head.end(), limit)
         if body and body.end() > head.end() + 15:
             yield "private-key", head.start(), body.end()
+    end = 0
+    for tail in PATTERNS["pem_tail"].finditer(text):  # the end of a key whose beginning was cut off
+        if not any(end <= head.start() < tail.start() for head in heads):
+            yield "private-key", _find_key_start(text, max(end, tail.start() - _LONGEST_KEY), tail.start()), tail.end()
+        end = tail.end()
+
+
+def _find_key_start(text: str, lowest: int, start: int) -> int:
+    """Return where the lines of base64 begin that end at `start`."""
+    for line in reversed(text[lowest:start].splitlines(keepends=True)):
+        if not PATTERNS["pem_line"].search(line) or " " in line.strip():
+            break
+        start -= len(line)
+    return start
 
 
 def _find_aws_secrets(text: str) -> Iterator[Span]:
