@@ -158,7 +158,7 @@ class SqlRowStorage:
     def _list_lineage(self, memory: Memory) -> list[int]:
         """Return the memories linked to a removed one by replacement or merging, over any number of links."""
         lineage: set[int] = set()
-        links = {memory.id, memory.supersedes, memory.superseded_by} - {None}
+        links = {link for link in (memory.id, memory.supersedes, memory.superseded_by) if link is not None}
         while links - lineage:
             lineage |= links
             rows = self._queries.all("linked", {"ids": self._queries.listed(sorted(lineage))})

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Any, ClassVar, Concatenate, NoReturn, ParamSpec, Self, TypeVar
 
 from cofio.errors import Forbidden, NotFound
+from cofio.models.diagnostics import StoreDamage
 from cofio.models.domain_knowledge import Knowledge, KnowledgeChange, Table, sees
 from cofio.models.episodes import Episode, Passage, shown_client
 from cofio.models.exchange import Exchange, Item, Receipt, State, Task
@@ -298,6 +299,18 @@ class ScopedStore(_Restricted):
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         self._part.put_vectors({memory_id: vectors[memory_id] for memory_id in self._read.ids(vectors)})
+
+    def missing_vectors(self) -> int:
+        refuse("Counting vectors")
+
+    def damaged_vectors(self) -> list[int]:
+        refuse("Verifying the store")
+
+    def drop_damaged_vectors(self) -> int:
+        refuse("Repairing the store")
+
+    def verify(self) -> StoreDamage:
+        refuse("Verifying the store")
 
     def set_signature(self, signature: str, *, reset: bool = False) -> None:
         if reset:

@@ -29,7 +29,6 @@ from cofio.stores.api_keys import SqlKeys
 from cofio.stores.apply import UnitOfWork
 from cofio.stores.digests import find_damaged_rows
 from cofio.stores.domain_knowledge import SqlKnowledgeRows, SqlKnowledgeTables, changed_within, of_changeset
-from cofio.stores.episodes import SqlEpisodes
 from cofio.stores.inbox import settle_item
 from cofio.stores.llm_calls import SqlLLMCalls
 from cofio.stores.maintenance_runs import SqlRuns
@@ -48,7 +47,7 @@ class SqlStore(SqlAdapter):
     """Memories of an SQL store, without the upkeep of vectors."""
 
     kind: str  # of store, in its statistics
-    episodes: SqlEpisodes
+    episodes: Any  # the EpisodeIndex of the dialect
     _ranking: SearchIndex
     row_storage: type[SqlRowStorage]
 

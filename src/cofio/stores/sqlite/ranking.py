@@ -94,8 +94,8 @@ class Ranking:
         rows = connection.execute(self._kind.query("changed_vectors"), since).fetchall()
         ids = [row[0] for row in rows]
         lengths = held.lengths.with_changes(connection, ids, self._kind) if rows else held.lengths
-        vectors, damaged = _apply_changes(held.vectors, rows)
-        return InMemoryIndex(state, vectors, lengths, held.damaged.difference(ids) | damaged)
+        vectors, newly_damaged = _apply_changes(held.vectors, rows)
+        return InMemoryIndex(state, vectors, lengths, held.damaged.difference(ids) | newly_damaged)
 
     @property
     def unusable(self) -> int:
