@@ -10,6 +10,7 @@ MODEL ?= 1.5b
 LLAMA_MODEL ?= local
 # One worker more than processors, since tests also wait; at most four.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 4 ]; then echo $$((n + 1)); else echo 4; fi)
+NPM := npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --loglevel=error
 UV := --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11
 
 .PHONY: help setup clients run test suite demo showcase bench bench-server bench-pages bench-scale bench-1m bench-peers evals eval-llm results check format docs site pictures lock clean
@@ -113,12 +114,14 @@ format: setup ## fix and format the code with ruff
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-lock: setup ## update the pins of requirements.lock, the image and the PostgreSQL of the tests
+lock: setup ## update the pins of Python and npm packages
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile pyproject.toml --extra mcp --extra postgres --group dev --output-file requirements.lock --quiet $(UV)
 	@$(BIN)/uv pip compile requirements.in --no-deps --quiet $(UV) >> requirements.lock
 	@$(BIN)/uv pip compile pyproject.toml --extra mcp --extra postgres --constraint requirements.lock --output-file requirements-image.lock --quiet $(UV)
 	@$(BIN)/uv pip compile requirements.in --no-deps --quiet $(UV) >> requirements-image.lock
+	@$(BIN)/uv pip compile --group build --constraint requirements.lock --output-file requirements-build.lock --quiet $(UV)
+	@for folder in tests/acceptance tests/openclaw/npm/*; do (cd $$folder && $(NPM)); done
 	@$(BIN)/uv pip compile --group server --output-file requirements-server.lock --quiet $(UV)
 
 clean: ## delete the virtual environment and the tool caches

@@ -1,4 +1,4 @@
-"""The real clients, pinned in package.json, installed in a cache folder of this machine.
+"""The real clients, pinned with digests in package-lock.json, installed in a cache folder of this machine.
 
 python -m tests.acceptance.clients    # install them, or print what is missing
 """
@@ -18,7 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MANIFEST = Path(__file__).with_name("package.json")
+LOCK = Path(__file__).with_name("package-lock.json")
 PINNED: dict[str, str] = json.loads(MANIFEST.read_text(encoding="utf-8"))["dependencies"]
+#: The only script that runs: it puts the binary of a platform package, checked like every package, in its place.
+SCRIPT = "node_modules/@anthropic-ai/claude-code/install.cjs"
 COMMANDS = {"claude": PINNED["@anthropic-ai/claude-code"], "codex": PINNED["@openai/codex"]}
 TRIES = 3
 NEEDED = (
@@ -78,15 +81,18 @@ def _version(place: Path, command: str) -> str:
 def _install(place: Path) -> None:
     if not shutil.which("npm") or not shutil.which("node"):
         raise Missing(NEEDED)
-    shutil.copy(MANIFEST, place / "package.json")
-    # Scripts run: Claude Code installs its binary in one. A lock file would contain download URLs.
-    command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
+    shutil.copy(MANIFEST, place)
+    shutil.copy(LOCK, place)
+    install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     text = ""
     for attempt in range(TRIES):
         time.sleep(5 * attempt)
         shutil.rmtree(place / "node_modules", ignore_errors=True)
-        result = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
-        if result.returncode == 0 and _is_whole(place):
+        for command in (install, ["node", SCRIPT]):
+            result = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+            if result.returncode:
+                break
+        if _is_whole(place):
             return
         text = result.stderr.strip()[-500:] or "what it installed does not run"
     raise Missing(f"npm does not install the clients: {text}")

@@ -1,8 +1,14 @@
-"""Node and the npm packages in a cache folder: the TypeScript compiler, and OpenClaw's type declarations."""
+"""Node and the npm packages in a cache folder: the TypeScript compiler, OpenClaw, and its type declarations.
+
+npm/ has a package.json and a package-lock.json with digests for each.
+"""
 
 from __future__ import annotations
 
+import base64
 import fcntl
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -13,10 +19,18 @@ from pathlib import Path
 
 import pytest
 
-OPENCLAW = "2026.9.6"
-TYPESCRIPT = "5.9.3"
-NODE_TYPES = "24.19.2"
-NODE = "24.21.0"  # OpenClaw requires a newer one than most machines have
+NPM = Path(__file__).with_name("npm")
+
+
+def _locked(name: str, package: str) -> dict[str, str]:
+    """Return version and digest of a package in a lock file."""
+    packages = json.loads((NPM / name / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    entry: dict[str, str] = packages[f"node_modules/{package}"]
+    return entry
+
+
+OPENCLAW = _locked("openclaw", "openclaw")["version"]
+TYPESCRIPT = _locked("compiler", "typescript")["version"]
 REQUIREMENT = "The tests of the OpenClaw plugin need node 20 or newer, and npm."
 
 
@@ -40,9 +54,7 @@ def node() -> str:
 
 def compiler() -> Path:
     """Return a folder with `typescript` and the types of Node in its node_modules."""
-    return _cached(
-        f"typescript-{TYPESCRIPT}", lambda folder: _npm(folder, f"typescript@{TYPESCRIPT}", f"@types/node@{NODE_TYPES}")
-    )
+    return _cached(f"typescript-{TYPESCRIPT}", lambda folder: _npm_ci(folder, "compiler"))
 
 
 def declarations() -> Path:
@@ -51,6 +63,8 @@ def declarations() -> Path:
     def fetch(folder: Path) -> None:
         _run(["npm", "pack", f"openclaw@{OPENCLAW}", "--silent"], folder)
         (archive_file,) = folder.glob("openclaw-*.tgz")
+        digest = base64.b64encode(hashlib.sha512(archive_file.read_bytes()).digest()).decode()
+        assert _locked("openclaw", "openclaw")["integrity"] == f"sha512-{digest}"
         with tarfile.open(archive_file) as archive:
             members = [
                 member
@@ -64,10 +78,8 @@ def declarations() -> Path:
 
 
 def openclaw() -> Path:
-    """Return OpenClaw itself with a suitable Node."""
-    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
-    runtime = f"node-{os.uname().sysname.lower()}-{machine}@{NODE}"
-    return _cached(f"openclaw-{OPENCLAW}", lambda folder: _npm(folder, runtime, f"openclaw@{OPENCLAW}"))
+    """Return OpenClaw itself with a suitable Node: it requires a newer one than most machines have."""
+    return _cached(f"openclaw-{OPENCLAW}", lambda folder: _npm_ci(folder, "openclaw"))
 
 
 def cache_folder(name: str) -> Path:
@@ -95,10 +107,10 @@ def _exclusive(lock: Path) -> Iterator[None]:
         yield
 
 
-def _npm(folder: Path, *packages: str) -> None:
-    (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
-    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
-    _run(["npm", "install", *options, *packages], folder)
+def _npm_ci(folder: Path, name: str) -> None:
+    for path in (NPM / name).iterdir():
+        shutil.copy(path, folder)
+    _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], folder)
 
 
 def _run(command: list[str], folder: Path) -> None:
