@@ -557,3 +557,18 @@ def test_person_may_insist_on_a_secret(cofio: InProcessCli) -> None:
     cofio("add", f"The gateway wants {TOKEN}", "--keep-secret")
     cofio("edit", "1", "--tag", "infra")
     assert cofio.json("show", "1")["text"] == f"The gateway wants {TOKEN}"
+
+
+def test_undo_of_a_source_previews_archives_and_can_be_undone(cofio: InProcessCli) -> None:
+    cofio("add", "We deploy with Evilhost", "--source", "codex/evil")
+    cofio("add", "Ada likes tea", "--source", "claude-code/web")
+    assert cofio.lines("undo", "--learned-from", "codex/evil", "--dry-run") == ["1\tarchive\tWe deploy with Evilhost"]
+    assert len(cofio.lines("list")) == 2
+    result = cofio("undo", "--learned-from", "codex", "--yes")
+    assert "cofio undo 3" in result.output
+    assert [line.split("\t")[1] for line in cofio.lines("list")] == ["Ada likes tea"]
+    cofio("undo", "3", "--yes")
+    assert len(cofio.lines("list")) == 2
+    assert "Nothing was learned" in cofio("undo", "--session", "unknown", "--yes").output
+    for wrong in (["1", "--session", "s"], ["--dry-run"], ["--since", "7d"]):
+        assert cofio("undo", *wrong).exit_code == 2

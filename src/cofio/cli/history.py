@@ -119,16 +119,35 @@ def _describe(change: Change | KnowledgeChange) -> str:
     "cofio undo                       # the newest changeset, after confirmation",
     "cofio undo 7 --yes",
     "cofio undo 8                     # if 8 was itself an undo: redoes it",
+    "cofio undo --learned-from codex/web --since 7d --dry-run",
+    "cofio undo --session 4f1c9a",
 )
 @click.argument("changeset_id", metavar="[CHANGESET]", type=int, required=False)
+@click.option("--learned-from", "source", metavar="SOURCE", default="",
+              help="Undo everything learned from this source and those below it.")  # fmt: skip
+@click.option("--session", "learned_in", metavar="ID", default="", help="Undo everything learned in this session.")
+@click.option("--since", type=output.TimeType(-1), default="",
+              help="With --learned-from or --session: only since this time, such as 2026-02-20 or 7d.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="With --learned-from or --session: only show what would be undone.")
 @yes_option
 @why_option
-def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str) -> None:
-    """Undo a whole changeset.
+def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str, dry_run: bool, **learned: str) -> None:
+    """Undo a whole changeset, or everything learned from one source or in one session.
 
     Without CHANGESET, undo the newest one that is not undone yet and is not itself an undo. Run the command again to go
     further back.
+
+    What was learned from a source is archived in one changeset, and memories that it had replaced are restored.
     """
+    is_of_source = bool(learned["source"] or learned["learned_in"])
+    if is_of_source and changeset_id is not None:
+        raise click.UsageError("Give either CHANGESET, or --learned-from or --session.")
+    if not is_of_source and (dry_run or learned["since"]):
+        raise click.UsageError("--dry-run and --since belong to --learned-from or --session.")
+    if is_of_source:
+        about = {"source": learned["source"], "session": learned["learned_in"], "since": learned["since"]}
+        _undo_learned(session, about, why, yes=yes, dry_run=dry_run)
+        return
     with session.memories() as memories:
         target = memories.changeset(_find_newest(memories) if changeset_id is None else changeset_id)
         if not target.undone_by:  # else the store refuses, and says by which changeset it was undone
@@ -143,6 +162,25 @@ def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str) -> 
         return
     _print_changeset(result)
     output.say(f"Changeset {target.id} is undone; `cofio undo {result.id}` redoes it.")
+
+
+def _undo_learned(session: CliContext, about: dict[str, str], why: str, *, yes: bool, dry_run: bool) -> None:
+    with session.memories() as memories:
+        plan = memories.undo_learned(**about, by=BY)
+        if not session.as_json:
+            rows = ((row["id"], _DONE_TO[row["action"]], row["text"]) for row in plan.decisions)
+            output.table((ID, Field("", "green"), TEXT), rows)
+        if plan.decisions and not dry_run and session.is_confirmed("Undo all of this?", yes=yes):
+            plan = memories.undo_learned(**about, dry_run=False, by=BY, why=why)
+    if session.print_json(plan):
+        return
+    if plan.changeset:
+        output.say(f"{len(plan.decisions):,} memories changed; `cofio undo {plan.changeset}` reverts that.")
+    elif not plan.decisions:
+        output.say("Nothing was learned from there.")
+
+
+_DONE_TO = {"delete": "archive", "restore": "restore"}
 
 
 def _find_newest(memories: Memories) -> int:

@@ -33,7 +33,7 @@ from cofio.models.exchange import (
 )
 from cofio.models.json_values import decode
 from cofio.models.llm_calls import LLMCall, LLMUsage
-from cofio.models.maintenance import Audit, Contradictions, MaintenancePlan, MaintenanceRun, View
+from cofio.models.maintenance import Audit, CleanupPlan, Contradictions, MaintenancePlan, MaintenanceRun, View
 from cofio.models.markdown_notes import IndexResult, NotesFolder, VaultExportResult
 from cofio.models.memory import (
     Briefing,
@@ -58,10 +58,12 @@ from cofio.models.memory import (
     RepeatedFact,
     Scope,
     ScopeKwargs,
+    Timestamp,
     as_fact,
     as_query,
     as_scope,
     to_plain,
+    to_utc_iso,
 )
 from cofio.models.provenance import SERVICE_FIELDS
 from cofio.models.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
@@ -459,6 +461,22 @@ class Client:
     def undo(self, changeset_id: int, *, by: str = "library", why: str = "") -> Changeset:
         """Revert a whole changeset by a new changeset, which can be undone in turn."""
         return self._post(Changeset, _path("changes", changeset_id, "undo"), by=by, why=why)
+
+    def undo_learned(
+        self,
+        *,
+        source: str = "",
+        session: str = "",
+        since: Timestamp = "",
+        dry_run: bool = True,
+        by: str = "library",
+        why: str = "",
+    ) -> CleanupPlan:
+        """Undo everything learned from a source, or in a session, in one changeset; a dry run only previews."""
+        about = {"source": source, "session": session, "dry_run": dry_run, "why": why}
+        if since:
+            about["since"] = to_utc_iso(since)
+        return self._post(CleanupPlan, "/changes/undo-learned", by=by, **about)
 
     # ── maintenance ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -197,6 +197,7 @@ class Keeper:
     changes = _delegate(lambda to: to.history, HistoryService.changes)
     changeset = _delegate(lambda to: to.history, HistoryService.changeset)
     undo = _delegate(lambda to: to.history, HistoryService.undo)
+    undo_learned = _delegate(lambda to: to.history, HistoryService.undo_learned)
 
     # ── search and recall ─────────────────────────────────────────────────────────────────────────────────────────────
 

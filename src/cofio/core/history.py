@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Annotated
 
 from cofio.errors import CofioError, Conflict
 from cofio.ingest.writer import Writer
+from cofio.maintenance.cleanup import clean_up
+from cofio.maintenance.learned_undo import decide_undo
 from cofio.models.exchange import Item
-from cofio.models.maintenance import BACKFILL
-from cofio.models.memory import MAX_PAGE, Change, Changeset, Occurrence, check_int
+from cofio.models.maintenance import BACKFILL, CleanupPlan
+from cofio.models.memory import MAX_LABEL, MAX_PAGE, Change, Changeset, Doc, Occurrence, Scope, Timestamp, check_int
 
 
 class HistoryService:
@@ -56,6 +59,25 @@ class HistoryService:
         with suppress(CofioError):  # the undo holds; missing vectors are embedded when the model is back
             self._writer.embed_again([change.memory_id for change in reversal.changes])
         return reversal
+
+    def undo_learned(
+        self,
+        *,
+        source: Annotated[str, Doc("Source, as client/project; includes the sources below it.")] = "",
+        session: Annotated[str, Doc("Only what was learned in this session.")] = "",
+        since: Annotated[Timestamp, Doc("Only what was learned at this time or later.")] = "",
+        dry_run: bool = True,
+        by: str = "library",
+        why: str = "",
+    ) -> CleanupPlan:
+        """Undo everything learned from a source, or in a session, in one changeset; a dry run only previews.
+
+        Its memories are archived, and memories that they replaced, merged or ended are restored. Sources below the
+        given one are included. The changeset can be undone in turn.
+        """
+        scope = Scope(source_prefix=source, session=session, since=since)
+        reason = why or f"undo what was learned from {source or session}"[:MAX_LABEL]
+        return clean_up(self._writer, lambda: decide_undo(self._store, scope), dry_run=dry_run, by=by, why=reason)
 
     def _undo_one(self, changeset: Changeset, part_of: int | None, by: str, why: str) -> Changeset:
         self._refuse_undone(changeset)

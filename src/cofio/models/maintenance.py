@@ -101,6 +101,15 @@ class Audit(JsonFields):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPlan(JsonFields):
+    """Memories to archive and to restore, or those that were, with their changeset."""
+
+    dry_run: bool
+    decisions: tuple[Mapping[str, Any], ...] = ()  # action, id, reason and text of each
+    changeset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
     """Two memories in one scope that contradict each other, with the reason."""
 
