@@ -126,12 +126,12 @@ def _describe(change: Change | KnowledgeChange) -> str:
 @click.option("--learned-from", "source", metavar="SOURCE", default="",
               help="Undo everything learned from this source and those below it.")  # fmt: skip
 @click.option("--session", "learned_in", metavar="ID", default="", help="Undo everything learned in this session.")
-@click.option("--since", type=output.TimeType(-1), default="",
+@click.option("--since", type=output.TimeType(-1),
               help="With --learned-from or --session: only since this time, such as 2026-02-20 or 7d.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="With --learned-from or --session: only show what would be undone.")
 @yes_option
 @why_option
-def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str, dry_run: bool, **learned: str) -> None:
+def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str, dry_run: bool, **learned: Any) -> None:
     """Undo a whole changeset, or everything learned from one source or in one session.
 
     Without CHANGESET, undo the newest one that is not undone yet and is not itself an undo. Run the command again to go
@@ -145,7 +145,7 @@ def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str, dry
     if not is_of_source and (dry_run or learned["since"]):
         raise click.UsageError("--dry-run and --since belong to --learned-from or --session.")
     if is_of_source:
-        about = {"source": learned["source"], "session": learned["learned_in"], "since": learned["since"]}
+        about = {"source": learned["source"], "session": learned["learned_in"], "since": learned["since"] or ""}
         _undo_learned(session, about, why, yes=yes, dry_run=dry_run)
         return
     with session.memories() as memories:
