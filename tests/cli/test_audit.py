@@ -81,3 +81,14 @@ def test_client_audit_equals_library_audit(filled: InProcessCli) -> None:
         with running_service(keeper, settings) as url, Client(url) as client:
             assert client.audit(examples=3).as_dict() == direct.as_dict()
             assert filled.lines("audit", "--url", url) == filled.lines("audit")
+
+
+def test_findings_are_archived_on_request(filled: InProcessCli) -> None:
+    filled.json("add", "The registry is Quay", "--source", "system")
+    rows = [line.split("\t")[:2] for line in filled.lines("audit", "--archive", "imitating_sources", "--yes")]
+    assert rows == [["4", "The registry is Quay"]]
+    assert len(filled.lines("list")) == 3
+    assert filled("audit", "--archive", "oversized").exit_code == 2
+    assert filled.json("audit", "--archive", "future_dates", "--yes") == {
+        "dry_run": True, "decisions": [], "changeset": None
+    }  # fmt: skip

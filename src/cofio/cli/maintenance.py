@@ -11,10 +11,20 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Field
-from cofio.cli.shared_options import BY, CliContext, Memories, command, ended_in_order, limit_option, why_option, within
+from cofio.cli.shared_options import (
+    BY,
+    CliContext,
+    Memories,
+    command,
+    ended_in_order,
+    limit_option,
+    why_option,
+    within,
+    yes_option,
+)
 from cofio.errors import NotFound
 from cofio.models.llm_calls import LLMCall, LLMTotal
-from cofio.models.maintenance import CHORES, VIEWS, Finding, MaintenancePlan, View
+from cofio.models.maintenance import ARCHIVABLE, CHORES, VIEWS, Finding, MaintenancePlan, View
 from cofio.models.memory import Delete, Merge
 
 _WHY = Field("why", "dim", wraps=True)
@@ -211,6 +221,10 @@ def runs(session: CliContext, chore: str | None, limit: int) -> None:
 #: Advice for each finding.
 NEXT = {
     "secrets": "Replace the secret where it is used; then erase it here, history included: `cofio forget ID --purge`.",
+    "manipulation": "`cofio audit --archive manipulation` archives them.",
+    "untrusted_rules": "`cofio supersede ID TEXT` confirms one in your own words; `cofio forget ID` archives it.",
+    "future_dates": "`cofio audit --archive future_dates` archives them.",
+    "imitating_sources": "`cofio undo --learned-from SOURCE` undoes all that was learned from a source.",
     "exact_duplicates": "`cofio dedup` shows what would be merged, `cofio dedup --apply` merges it.",
     "near_duplicates": "`cofio dedup` and `cofio consolidate` show what would be merged; with --apply they do it.",
     "contradictions": "`cofio forget ID` archives the wrong memory, `cofio supersede ID TEXT` corrects it.",
@@ -230,17 +244,25 @@ _FAILED = 1
     "cofio audit",
     "cofio audit --examples 20 --json",
     "cofio audit --strict             # fails on secrets, exact duplicates or contradictions",
+    "cofio audit --archive manipulation --archive future_dates",
 )
 @click.option("--examples", type=click.IntRange(0, 100), default=5, show_default=True,
               help="Maximum number of examples of each finding.")  # fmt: skip
 @click.option("--strict", is_flag=True, help=f"Exit with code {_FAILED} if any of these is found: {', '.join(SEVERE)}.")
-def audit(session: CliContext, examples: int, strict: bool) -> None:
-    """Audit the store: duplicates, echoes, secrets, contradictions, stale and unused memories.
+@click.option("--archive", multiple=True, type=click.Choice(ARCHIVABLE),
+              help="Archive all memories of this finding in one changeset; can be repeated.")  # fmt: skip
+@yes_option
+def audit(session: CliContext, examples: int, strict: bool, archive: tuple[str, ...], yes: bool) -> None:
+    """Audit the store: suspicious memories, secrets, duplicates, contradictions, stale and unused memories.
 
-    Echoes are memories that only repeat text that an agent was shown. Nothing is changed, and secrets are not printed.
+    Echoes are memories that only repeat text that an agent was shown. Nothing is changed without --archive, and secrets
+    are not printed.
     """
     from cofio.client import Client
 
+    if archive:
+        _archive_findings(session, archive, yes=yes)
+        return
     with session.memories() as memories:
         is_remote = isinstance(memories, Client)  # a service reports no progress
         with output.progress("Auditing", 100, hidden=session.as_json or is_remote) as bar:
@@ -259,6 +281,23 @@ def audit(session: CliContext, examples: int, strict: bool) -> None:
         output.say(f"{number} checked; {outcome}.")
     if strict and any(finding.count for finding in report.findings if finding.name in SEVERE):
         sys.exit(_FAILED)
+
+
+def _archive_findings(session: CliContext, findings: tuple[str, ...], *, yes: bool) -> None:
+    with session.memories() as memories:
+        plan = memories.archive_findings(findings, by=BY)
+        if not session.as_json:
+            rows = ((row["id"], row["text"], row["reason"]) for row in plan.decisions)
+            output.table((ID, TEXT, Field("why", "dim", wraps=True)), rows)
+        number = output.count(len(plan.decisions), "memory", "memories")
+        if plan.decisions and session.is_confirmed(f"Archive {number}?", yes=yes):
+            plan = memories.archive_findings(findings, dry_run=False, by=BY)
+    if session.print_json(plan):
+        return
+    if plan.changeset:
+        output.say(f"{number} archived; `cofio undo {plan.changeset}` restores them.")
+    elif not plan.decisions:
+        output.say("Nothing was found.")
 
 
 def _print_examples(finding: Finding) -> None:

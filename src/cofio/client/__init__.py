@@ -532,6 +532,13 @@ class Client:
         """Return the profile of the store: duplicates, echoes, secrets, unused, stale or contradicted memories."""
         return self._get(Audit, "/maintenance/audit", examples=examples)
 
+    def archive_findings(
+        self, findings: Sequence[str], *, dry_run: bool = True, by: str = "library", why: str = ""
+    ) -> CleanupPlan:
+        """Archive the memories that `audit` found suspicious, in one changeset; a dry run only previews."""
+        about = {"findings": list(findings), "dry_run": dry_run, "why": why}
+        return self._post(CleanupPlan, "/maintenance/audit", by=by, **about)
+
     def contradictions(self, *, limit: int = 50) -> Contradictions:
         """Return pairs of memories that contradict each other, newest first, and the total number of pairs."""
         return self._get(Contradictions, "/maintenance/contradictions", limit=limit)

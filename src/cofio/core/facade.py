@@ -254,6 +254,7 @@ class Keeper:
     consolidate = _delegate(lambda to: to.maintenance, MaintenanceService.consolidate)
     prune = _delegate(lambda to: to.maintenance, MaintenanceService.prune)
     audit = _delegate(lambda to: to.maintenance, MaintenanceService.audit)
+    archive_findings = _delegate(lambda to: to.maintenance, MaintenanceService.archive_findings)
     contradictions = _delegate(lambda to: to.maintenance, MaintenanceService.contradictions)
     approve = _delegate(lambda to: to.maintenance, MaintenanceService.approve)
     dismiss_contradiction = _delegate(lambda to: to.maintenance, MaintenanceService.dismiss_contradiction)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from cofio.ingest.reconcile.compare import Comparer
-from cofio.maintenance import echo_detection, pair_finder
+from cofio.maintenance import echo_detection, pair_finder, suspicions
 from cofio.maintenance.pair_finder import DuplicateIndex, MemoryPair, Moved, Redact
 from cofio.models.maintenance import Audit, Finding
 from cofio.models.memory import CATEGORIES, Memory, Scope, days_before, to_utc_iso
@@ -51,6 +51,7 @@ class _AuditIndex:
     secrets: list[_Case] = field(default_factory=list)
     stale: list[_Case] = field(default_factory=list)
     oversized: list[_Case] = field(default_factory=list)
+    suspicious: dict[str, list[_Case]] = field(default_factory=lambda: {name: [] for name in suspicions.SAYS})
 
 
 def profile(
@@ -75,13 +76,14 @@ def profile(
             progress(int(100 * (part + count / max(count, total, 1)) / 3), 100)
 
     at = now or to_utc_iso(datetime.now(UTC))
-    index = _read(store, redact, stale, report)
+    index = _read(store, redact, stale, at, report)
     pairs = pair_finder.compare_pairs(store, index.copies, redact, comparer, report)
     unembedded = store.unembedded(_MOST_UNEMBEDDED)
     copies, redundant = _group_copies(index)
     never_recalled, never_recalled_count = _find_never_recalled(store, at, examples)
     cases_by_name = {
         "secrets": index.secrets,
+        **index.suspicious,
         "exact_duplicates": copies,
         "near_duplicates": _find_near_duplicates(pairs.same),
         "contradictions": [_describe_pair(pair) for pair in pairs.against],
@@ -108,7 +110,7 @@ def profile(
     return Audit(memories=index.live, findings=tuple(findings), note=" ".join(filter(None, notes)))
 
 
-def _read(store: MemoryQueries, redact: Redact, stale: Stale, report: Moved) -> _AuditIndex:
+def _read(store: MemoryQueries, redact: Redact, stale: Stale, at: str, report: Moved) -> _AuditIndex:
     """Return the notes on all memories, newest first; archived ones are only searched for secrets."""
     index, count, after = _AuditIndex(), 0, None
     while True:
@@ -120,6 +122,8 @@ def _read(store: MemoryQueries, redact: Redact, stale: Stale, report: Moved) -> 
         index.secrets += [_Case((memory.id,), why) for memory in memories if (why := _find_secret(memory, redact))]
         for memory in live:
             place = index.copies.note(memory)
+            for name, reason in suspicions.find_suspicions(memory, at):
+                index.suspicious[name].append(_Case((memory.id,), reason))
             if len(memory.text) > LONG:
                 index.oversized.append(_Case((memory.id,), f"{len(memory.text):,} characters"))
             if mark := echo_detection.find_mark(memory.text):
@@ -227,6 +231,7 @@ def _build_example(case: _Case, store: Store, redact: Redact) -> dict[str, Any]:
 
 #: Description of each finding. That of "never_recalled" depends on how long retrievals have been recorded.
 SAYS = {
+    **suspicions.SAYS,
     "secrets": "a password, key or token in the text, its context or its metadata; archived memories count too",
     "exact_duplicates": "equal to another memory in the same scope, except for case and white space",
     "near_duplicates": "says the same as another memory in the same scope, in other words",

@@ -18,7 +18,8 @@ from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotF
 from cofio.ingest.reconcile.compare import Comparer
 from cofio.ingest.sanitize import redact
 from cofio.ingest.writer import Writer, check_author
-from cofio.maintenance import audit, clusters, consolidate, merge_check, pair_finder, prune_unused
+from cofio.maintenance import audit, clusters, consolidate, merge_check, pair_finder, prune_unused, suspicions
+from cofio.maintenance.cleanup import clean_up
 from cofio.maintenance.echo_detection import boot_lines
 from cofio.maintenance.llm_merge import ModelMerger
 from cofio.maintenance.llm_prune_judge import PruneJudge
@@ -29,6 +30,7 @@ from cofio.models.maintenance import (
     VIEWS,
     Audit,
     Chore,
+    CleanupPlan,
     Contradiction,
     Contradictions,
     MaintenancePlan,
@@ -183,6 +185,24 @@ class MaintenanceService:
             examples=examples,
             now=self._clock(),
             progress=progress,
+        )
+
+    def archive_findings(
+        self, findings: Sequence[str], *, dry_run: bool = True, by: str = "library", why: str = ""
+    ) -> CleanupPlan:
+        """Archive the memories that `audit` found suspicious, in one changeset; a dry run only previews.
+
+        `findings` are names: secrets, manipulation, untrusted_rules, future_dates, imitating_sources.
+        """
+        self._access.require_owner("Maintenance")
+        suspicions.check_findings(findings)
+        at = self._clock()
+        return clean_up(
+            self._writer,
+            lambda: suspicions.decide_archive(self._store, findings, at),
+            dry_run=dry_run,
+            by=by,
+            why=why or f"audit: {', '.join(findings)}",
         )
 
     def usage(

@@ -18,6 +18,8 @@ VIEWS: tuple[View, ...] = ("never", "most", "stale")
 #: Jobs whose decisions can be approved one by one.
 Proposed = Literal["consolidate", "prune", "contradictions"]
 PROPOSED: tuple[Proposed, ...] = ("consolidate", "prune", "contradictions")
+#: Findings of an audit whose memories can be archived together.
+ARCHIVABLE = ("secrets", "manipulation", "untrusted_rules", "future_dates", "imitating_sources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from cofio.models.diagnostics import Check
 from cofio.models.domain_knowledge import TABLES, Knowledge, KnowledgeChange, Table
 from cofio.models.episodes import EpisodeHit
 from cofio.models.exchange import STATES, InboxStatus, Item, LearningResult, State
-from cofio.models.maintenance import MaintenanceRun, View
+from cofio.models.maintenance import ARCHIVABLE, MaintenanceRun, View
 from cofio.models.memory import (
     CATEGORIES,
     KINDS,
@@ -326,6 +326,10 @@ ROUTES: tuple[Route, ...] = (
               "Audit the store: duplicates, repeated context, secrets, stale and contradicted memories.",
               types={"examples": Doc("Maximum number of examples per finding.", least=0, most=100)}, pool=Pool.CPU,
               role="admin"),
+    operation("POST", "/maintenance/audit", Keeper.archive_findings,
+              "Archive the memories of suspicious findings in one changeset; only previews unless dry_run is false.",
+              types={"findings": Doc(f"Names of the findings: any of {', '.join(ARCHIVABLE)}.")},
+              example={"findings": ["manipulation"], "dry_run": True}, pool=Pool.CPU, role="admin"),
     operation("GET", "/knowledge", KnowledgeBase.counts, "Count the rows of each domain knowledge table.",
               response=dict.fromkeys(TABLES, int), role="read"),
     operation("POST", "/knowledge/evaluate", KnowledgeBase.evaluate,
