@@ -15,7 +15,9 @@ KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 @pytest.fixture
 def filled(cofio: InProcessCli) -> InProcessCli:
-    cofio.json("add", "The API listens on port 8080", "The API listens on port 9090", f"The token is {KEY}")
+    cofio.json(
+        "add", "The API listens on port 8080", "The API listens on port 9090", f"The token is {KEY}", "--keep-secret"
+    )
     return cofio
 
 
