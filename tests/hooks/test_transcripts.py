@@ -299,7 +299,10 @@ def test_dialogue_in_a_text_file_has_a_turn_per_user_message(tmp_path: Path) -> 
     path = tmp_path / "talk.txt"
     path.write_text("User: one\nAssistant: two\n\nUser: three\nwith more\nAI: four\n", encoding="utf-8")
     turns = list(read_transcript(path))
-    assert [turn.messages[0]["content"].splitlines()[0] for turn in turns] == ["User: one", "User: three"]
+    assert [[(message["role"], message["content"]) for message in turn.messages] for turn in turns] == [
+        [("user", "one"), ("assistant", "two")],
+        [("user", "three\nwith more"), ("assistant", "four")],
+    ]
     assert len({turn.turn for turn in turns}) == 2
 
 

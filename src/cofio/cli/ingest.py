@@ -38,7 +38,7 @@ _ACTION = Field("action", "green")
 @click.option(
     "--observed",
     is_flag=True,
-    help="FILE contains an answer that a person has checked; learn from it as from the user's words.",
+    help="FILE contains an answer that a person has checked; learn from it, as the agent's words.",
 )
 @click.option("--intent", metavar="TEXT", help="With --observed: the user's question or request that FILE answers.")
 @click.option("--session", "activity", metavar="NAME", help="With --observed: session to record with the memories.")
@@ -63,8 +63,8 @@ def ingest_file(
     Transcripts are processed turn by turn, and each turn once, even if the file is ingested again. EXTRACT_PROVIDER
     chooses a language model; without one, cofio's own small model (the judgement model) extracts facts.
 
-    With --observed, FILE is the answer in a dialogue that a person has checked. It is treated like the user's own
-    words. Its memories have team visibility by default.
+    With --observed, FILE is the answer in a dialogue that a person has checked. Its facts are kept as the agent's words
+    and replace no memory. Its memories have team visibility by default.
     """
     values = {name.replace("activity", "session"): value for name, value in observation.items() if value is not None}
     if observed:
@@ -149,16 +149,29 @@ def _print_results(session: CliContext, results: Sequence[dict[str, Any]], *, dr
 
 
 @command(
-    "inbox", "cofio inbox", "cofio inbox --state parked       # parked captures, with reasons", "cofio inbox --retry 12"
+    "inbox",
+    "cofio inbox",
+    "cofio inbox --state parked       # parked captures, with reasons",
+    "cofio inbox --retry 12",
+    "cofio inbox --approve 14         # store a memory that is held for review",
 )
 @click.option("--state", type=click.Choice(STATES), help="List captures in this state.")
 @limit_option(20, "captures to list")
 @click.option("--retry", "retry_id", metavar="ID", type=int, help="Process this parked or rejected capture again.")
-def inbox(session: CliContext, state: str | None, limit: int, retry_id: int | None) -> None:
+@click.option("--approve", "approve_id", metavar="ID", type=int, help="Store this memory that is held for review.")
+@click.option("--discard", "discard_id", metavar="ID", type=int, help="Reject this memory that is held for review.")
+def inbox(
+    session: CliContext,
+    state: str | None,
+    limit: int,
+    retry_id: int | None,
+    approve_id: int | None,
+    discard_id: int | None,
+) -> None:
     """Show the outcomes of all captures: stored, merged, rejected or pending.
 
     A capture is one conversation turn that was sent to cofio. A parked one failed repeatedly; --retry processes it
-    again.
+    again. A memory that would manipulate an agent is parked as well: --approve stores it, --discard rejects it.
     """
     from cofio.client import Client
 
@@ -169,6 +182,10 @@ def inbox(session: CliContext, state: str | None, limit: int, retry_id: int | No
                 memories.services.captures.process(item, by=BY)
                 item = memories.item(retry_id)
             _print_items(session, [item])
+        elif approve_id is not None:
+            _print_items(session, [memories.approve_held(approve_id, by=BY)])
+        elif discard_id is not None:
+            _print_items(session, [memories.discard_held(discard_id)])
         elif state is not None:
             _print_items(session, memories.items(state, limit=limit))  # type: ignore[arg-type]
         else:

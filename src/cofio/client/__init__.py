@@ -435,6 +435,14 @@ class Client:
         """Queue a parked or rejected item again."""
         return self._post(Item, _path("inbox", item_id, "retry"))
 
+    def approve_held(self, item_id: int, *, by: str = "library") -> Item:
+        """Store a memory candidate that is held for review, as it was said."""
+        return self._post(Item, _path("inbox", item_id, "approve"), by=by)
+
+    def discard_held(self, item_id: int) -> Item:
+        """Reject a memory candidate that is held for review."""
+        return self._post(Item, _path("inbox", item_id, "discard"))
+
     # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def history(self, memory_id: int) -> builtins.list[Change]:

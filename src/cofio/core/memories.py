@@ -116,15 +116,15 @@ class MemoryService:
             for redactor, change in zip(redactors, changes, strict=True)
         ]
 
-    def approve(self, item_id: int, *, by: str = "library", why: str = "") -> Item:
+    def approve(self, item_id: int, *, by: str = "library") -> Item:
         """Store a memory candidate that is held for review, as it was said."""
         item, inbox = self._get_held(item_id), self._store.inbox
-        check_author(by, why)
+        check_author(by)
 
         def settle(changeset: Changeset) -> ItemResolution:
             return approve_item(item, changeset.changes)
 
-        self._commit_facts([read_candidate(item)], True, by, why or "approved in review", settle)
+        self._commit_facts([read_candidate(item)], True, by, "approved in review", settle)
         return inbox.item(item.id)
 
     def discard(self, item_id: int) -> Item:

@@ -29,6 +29,7 @@ Client = Literal["claude-code", "codex", "text"]
 _HEAD = 65_536  # bytes read to detect the format
 _LONGEST_LINE = 16_777_216  # bytes; a longer line is split and therefore skipped
 _SPEAKS = re.compile(r"(?im)^(?=[ \t]*(?:user|human|you):)")
+_ROLE = re.compile(r"(?i)^\s*(?:user|human|you):")
 _REPLIES = re.compile(r"(?im)^[ \t]*(?:assistant|ai):")
 _HINT = "Give a transcript of Claude Code or Codex (.jsonl), a JSON list of messages, or a text file in UTF-8."
 
@@ -82,7 +83,14 @@ def _read_text(path: Path, speaker: str) -> Iterator[TranscriptTurn]:
     for part in _SPEAKS.split(text) if dialogue else [text]:
         if part.strip():
             messages = [{"role": "user" if dialogue else speaker, "content": part}]
-            yield TranscriptTurn("text", "", _digest(messages), "", messages)
+            yield TranscriptTurn("text", "", _digest(messages), "", _split_roles(part) if dialogue else messages)
+
+
+def _split_roles(part: str) -> list[dict[str, Any]]:
+    """Return the messages of one turn of a dialogue."""
+    said, *replies = _REPLIES.split(part)
+    turn = [("user", _ROLE.sub("", said)), *(("assistant", reply) for reply in replies)]
+    return [{"role": role, "content": text.strip()} for role, text in turn if text.strip()]
 
 
 def _read_json(path: Path) -> Iterator[TranscriptTurn]:

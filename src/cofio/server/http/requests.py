@@ -483,9 +483,7 @@ class CaptureRequest(MessagesBody, kw_only=True):
 
 class ObserveRequest(ExchangeFields, kw_only=True):
     validated_intent: Annotated[str, doc("The user's intent, as the observing agent understood it.")] = ""
-    response: Annotated[
-        str, doc("The response in the observed dialogue. Facts are learned from it as from the user's own words.")
-    ]
+    response: Annotated[str, doc("The response in the observed dialogue. Its facts are kept as the agent's words.")]
     session: Annotated[str, doc("Id of the observed activity or session.")] = ""
     dialogue: Annotated[
         str, doc("Name of the dialogue within the session; the same name is captured once. Another name for turn.")

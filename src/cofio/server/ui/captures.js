@@ -11,12 +11,13 @@ const CONTEXTS = {
   pre_compact: "before a compaction",
   analysis: "an agent's report",
   observation: "an observed dialogue",
+  candidate: "a memory held for review",
 };
 
 /** States of captures, in the order of the tabs, with their meaning. */
 export const STATES = {
   pending: { many: "Pending", says: "Queued. Captures that need the model are retried until it answers." },
-  parked: { many: "Parked", says: "Failed three times. It waits for a manual retry." },
+  parked: { many: "Parked", says: "Failed three times, or held for review. It waits for a decision." },
   rejected: { many: "Rejected", says: "Processed; nothing in it was worth keeping." },
   stored: { many: "Stored", says: "Something was learned from it." },
   merged: { many: "Merged", says: "Its facts were already known." },
@@ -153,12 +154,25 @@ function nothing(item) {
 
 function tryAgain(item, callbacks) {
   if (!item.exchange) return null;
+  if (item.exchange.context === "candidate") return item.state === "parked" ? decide(item, callbacks) : null;
   const retry = doing(async () => {
     await post(path("inbox", String(item.id), "retry"), null);
     await callbacks.refresh();
     notify("It is queued again.");
   });
   return make("div", { class: "actions" }, button("Retry", retry, "primary"));
+}
+
+/** Return the buttons for a memory that is held for review. */
+function decide(item, callbacks) {
+  const settle = (action, done) => doing(async () => {
+    await post(path("inbox", String(item.id), action), {});
+    await callbacks.refresh();
+    notify(done);
+  });
+  return make("div", { class: "actions" },
+    button("Approve", settle("approve", "It is stored as a memory."), "primary"),
+    button("Discard", settle("discard", "It is discarded."), "danger"));
 }
 
 /** Return the text as a quotation; it is data, never an instruction. */

@@ -174,16 +174,18 @@ function after() {
     arrange();
     added[0]?.querySelector(".head").focus();
   });
-  const again = ["parked", "rejected"].includes(view.tab) && lines.some((line) => line.item.exchange);
-  const word = lines.length === 1 ? "Retry it" : `Retry all ${lines.length} shown`;
+  const again = ["parked", "rejected"].includes(view.tab) ? lines.filter(isRetryable).length : 0;
+  const word = again === 1 ? "Retry it" : `Retry all ${again} shown`;
   return [
     following ? button("Show more", more, "further") : null,
     again ? button(word, doing(retryAll), "further") : null,
   ];
 }
 
+const isRetryable = ({ item }) => item.exchange && item.exchange.context !== "candidate";
+
 async function retryAll() {
-  const ids = lines.filter((line) => line.item.exchange).map((line) => line.item.id);
+  const ids = lines.filter(isRetryable).map((line) => line.item.id);
   const refused = [];
   for (const id of ids) {
     await post(path("inbox", String(id), "retry"), null).catch((error) => refused.push(error));
