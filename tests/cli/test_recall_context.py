@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cofio.text.briefing import NOTICE
 from tests.cli.conftest import InProcessCli
 
 
@@ -9,8 +10,8 @@ def test_recall_context_is_printed(cofio: InProcessCli) -> None:
     cofio("add", "AAPL reports its earnings on thursday")
     request = ("recall", "--context", "when does AAPL report its earnings?")
     lines = cofio.lines(*request)
-    assert lines[:2] == ["<relevant-context>", "## Relevant Memories"]
-    assert lines[2].endswith("] AAPL reports its earnings on thursday (said by you)")
+    assert lines[:3] == ["<relevant-context>", NOTICE, "## Relevant Memories"]
+    assert lines[3].endswith("] AAPL reports its earnings on thursday (said by you)")
     assert cofio.json(*request)["context"] == "\n".join(lines)
     assert cofio.lines("recall", "--context", "what is for lunch?", "-k", "1")[1] == "No prior context found."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cofio.text.briefing import NOTICE
 from tests.cli.conftest import InProcessCli
 
 TEAM = ("--visibility", "team", "--agent", "agent-1")
@@ -47,16 +48,17 @@ def test_patterns_are_listed_with_counts(cofio: InProcessCli) -> None:
 
 def test_enrich_prints_context(cofio: InProcessCli) -> None:
     query = "What is the database of billing, and when does billing migrate its database?"
-    personal = ["## Relevant Personal Context:", "- The database of billing is PostgreSQL"]
-    assert cofio.lines("enrich", query) == cofio.lines("enrich", query, "--session", "s1") == personal
-    assert cofio.lines("enrich", query, "--session", "s1", "--team") == [
-        *personal,
-        "",
-        "",
-        "## Relevant Team Context:",
-        "- Billing migrates its database on mondays",
-    ]
-    assert cofio.json("enrich", query)["context"] == "\n\n" + "\n".join(personal) + "\n"
+    lines = cofio.lines("enrich", query)
+    assert lines == cofio.lines("enrich", query, "--session", "s1")
+    assert (lines[0], lines[1], lines[2], lines[-1]) == (
+        "<cofio-memory>", NOTICE, "## Relevant Personal Context:", "</cofio-memory>",
+    )  # fmt: skip
+    assert lines[3].endswith("] The database of billing is PostgreSQL")
+    of_team = cofio.lines("enrich", query, "--session", "s1", "--team")
+    assert of_team[:4] == lines[:4]
+    assert of_team[4] == "## Relevant Team Context:"
+    assert of_team[5].endswith("] Billing migrates its database on mondays")
+    assert cofio.json("enrich", query)["context"] == "\n\n" + "\n".join(lines) + "\n"
 
 
 def test_enrich_without_context_prints_nothing(cofio: InProcessCli) -> None:

@@ -22,7 +22,9 @@ from cofio.models.domain_knowledge import (
     Seasonal,
     Threshold,
 )
-from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, estimate_tokens
+from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, NOTICE, estimate_tokens
+
+OPENING = f"<relevant-context>\n{NOTICE}\n"
 
 
 class ScoredText(NamedTuple):
@@ -57,17 +59,17 @@ def render(
 
 
 def test_memories_are_listed() -> None:
-    assert render([SPIKE]) == "<relevant-context>\n## Relevant Memories\n- [0.80] AAPL spike\n</relevant-context>"
+    assert render([SPIKE]) == f"{OPENING}## Relevant Memories\n- [0.80] AAPL spike\n</relevant-context>"
 
 
 def test_patterns_are_listed() -> None:
     context = render(patterns=[EARNINGS])
-    assert context == "<relevant-context>\n## Known Patterns\n- [0.90] earnings cause spikes\n</relevant-context>"
+    assert context == f"{OPENING}## Known Patterns\n- [0.90] earnings cause spikes\n</relevant-context>"
 
 
 def test_thresholds_are_listed() -> None:
     context = render(thresholds=[VOLUME])
-    assert context == "<relevant-context>\n## Active Thresholds\n- yahoo/volume: above 5000000\n</relevant-context>"
+    assert context == f"{OPENING}## Active Thresholds\n- yahoo/volume: above 5000000\n</relevant-context>"
 
 
 def test_empty_context_says_so() -> None:
@@ -93,7 +95,7 @@ def test_sections_have_a_fixed_order_and_are_separated_by_blank_lines() -> None:
         [SPIKE], [EARNINGS], [FiringThreshold(VOLUME, 6.2e6, 1.2e6)], get_related=related, get_seasons=seasons
     )
     assert context == (
-        "<relevant-context>\n## Relevant Memories\n- [0.80] AAPL spike\n\n"
+        f"{OPENING}## Relevant Memories\n- [0.80] AAPL spike\n\n"
         "## Known Patterns\n- [0.90] earnings cause spikes\n\n"
         "## Active Thresholds\n- yahoo/volume: above 5000000 (fires: 6200000)\n\n"
         "## Related\n- [0.70] yahoo leads binance: BTC leads COIN\n\n"

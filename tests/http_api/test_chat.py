@@ -22,6 +22,7 @@ from cofio.models.auth import Grant
 from cofio.server.http.streaming import RELAYS
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
+from cofio.text.briefing import NOTICE
 from tests.http_api.caller import Caller
 from tests.http_api.conftest import Serve, serving
 from tests.http_api.upstream_wire import FakeUpstream, ScriptedReply
@@ -98,28 +99,19 @@ def test_upstream_receives_memories_and_its_own_key(serve: Serve, model: FakeUps
     assert reply.choices[0].message.content == "You use pnpm."
     [seen] = model.requests
     assert seen.path == "/v1/chat/completions"
-    assert seen.system.startswith("Be brief.\n\n## Relevant Personal Context:\n")
-    assert PNPM in seen.system
+    assert seen.system == "Be brief."
+    assert seen.question.startswith(f"<cofio-memory>\n{NOTICE}\n## Relevant Personal Context:\n- [")
+    assert PNPM in seen.question
     assert seen.headers["authorization"] == f"Bearer {KEY}"
     assert "cofio-key" not in str(seen.headers)
     assert {"cookie", "x-api-key", "x-stainless-lang"}.isdisjoint(seen.headers)
-
-
-@pytest.mark.parametrize("role", ["system", "developer"])
-def test_system_message_with_content_parts_is_enriched(serve: Serve, model: FakeUpstream, role: str) -> None:
-    service = chat_service(serve, model)
-    service.post("/memory/add", {"text": PNPM})
-    complete(service, [{"role": role, "content": [{"type": "text", "text": "Be brief."}]}, *QUESTION_MESSAGES])
-    first, second = model.requests[0].system
-    assert first == {"type": "text", "text": "Be brief."}
-    assert PNPM in second["text"]
 
 
 def test_team_memories_are_added_as_team_context(serve: Serve, model: FakeUpstream) -> None:
     service = chat_service(serve, model)
     service.post("/memory/add", {"text": PNPM, "visibility": "team", "team": "web"})
     complete(service)
-    assert model.requests[0].system == f"## Relevant Team Context:\n- {PNPM}"
+    assert re.search(rf"## Relevant Team Context:\n- \[.*\] {PNPM}\n", model.requests[0].question)
 
 
 def test_request_without_relevant_memories_is_forwarded_unchanged(serve: Serve, model: FakeUpstream) -> None:
@@ -147,7 +139,9 @@ def test_tools_images_and_other_options_are_forwarded(serve: Serve, model: FakeU
         )
     assert [choice.message.tool_calls[0].function.arguments for choice in reply.choices] == ['{"place": "Ulm"}'] * 2
     body = model.requests[0].body
-    assert body["messages"][1:] == [{"role": "user", "content": parts}]
+    [message] = body["messages"]
+    assert PNPM in message["content"][0]["text"]
+    assert message["content"][1:] == parts
     assert {name: body[name] for name in more} == more
     assert (body["unheard_of"], body["response_format"]) == ({"deep": [1, None]}, {"type": "json_object"})
 
@@ -247,7 +241,7 @@ def test_async_openai_client_works(serve: Serve, model: FakeUpstream) -> None:
             return await asyncio.gather(*(request(using, number) for number in range(8)))
 
     assert sorted(asyncio.run(all_of_them())) == [f"Answer {number}." for number in range(8)]
-    assert all(PNPM in request.system for request in model.requests)
+    assert all(PNPM in request.question for request in model.requests)
 
 
 # ── learning ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -264,7 +258,7 @@ def test_user_statement_is_learned_and_used_in_next_chat(serve: Serve, model: Fa
     assert (exchange["client"], exchange["source"], exchange["visibility"]) == ("chat", "chat/gpt-4o", "private")
     assert memory_texts(service) == ["User prefers tabs over spaces"]
     ask(service, [{"role": "user", "content": "Should I use tabs or spaces?"}])
-    assert "User prefers tabs over spaces" in model.requests[1].system
+    assert "User prefers tabs over spaces" in model.requests[1].question
 
 
 def test_only_the_newest_turn_is_captured(serve: Serve, model: FakeUpstream) -> None:
@@ -281,7 +275,7 @@ def test_injected_memory_is_not_learned_again(serve: Serve, model: FakeUpstream)
     model.add_replies(ScriptedReply("Our team uses pnpm as the package manager."))
     complete(service)
     [item] = wait_for_captures(service)
-    assert item["exchange"]["injected"] == [PNPM]
+    assert item["exchange"]["injected"][-1] == PNPM
     assert memory_texts(service) == [PNPM]
 
 

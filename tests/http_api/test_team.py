@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cofio.text.briefing import NOTICE
+from cofio.text.briefing import TAG as BLOCK
 from tests.http_api.caller import Caller
 
 TEAM = {"visibility": "team", "agent": "agent-1"}
@@ -45,10 +47,13 @@ def test_enrich_adds_personal_and_team_context(service: Caller) -> None:
     add_fact(service, "The database of billing is PostgreSQL", session="s1")
     add_fact(service, "Billing migrates its database on mondays", **TEAM)
     request = {"query": "When does billing migrate its database, and which is it?", "session": "s1"}
-    personal = "\n\n## Relevant Personal Context:\n- The database of billing is PostgreSQL\n"
-    assert service.post("/enrich", request).json == {"context": personal}
+    context = service.post("/enrich", request).json["context"]
+    assert context.startswith(f"\n\n<{BLOCK}>\n{NOTICE}\n## Relevant Personal Context:\n- [")
+    assert context.endswith("] The database of billing is PostgreSQL\n</cofio-memory>\n")
     complete = service.post("/enrich", {**request, "include_team": True}).json["context"]
-    assert complete == personal + "\n\n## Relevant Team Context:\n- Billing migrates its database on mondays\n"
+    personal, team = complete.split("## Relevant Team Context:\n- [")
+    assert "] The database of billing is PostgreSQL\n" in personal
+    assert team.endswith("] Billing migrates its database on mondays\n</cofio-memory>\n")
     assert service.post("/enrich", {**request, "session": "s2"}).json == {"context": ""}
     assert service.get("/memory/1").json["retrieval_count"] == 2
 

@@ -46,6 +46,11 @@ class ReceivedRequest:
         """Return the content of the first message."""
         return self.body["messages"][0]["content"]
 
+    @property
+    def question(self) -> Any:
+        """Return the content of the last message."""
+        return self.body["messages"][-1]["content"]
+
 
 class FakeUpstream:
     """The server. `add_replies` scripts its replies, `requests` holds what arrived, `disconnects` counts hang-ups."""

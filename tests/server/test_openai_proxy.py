@@ -35,27 +35,21 @@ def delta(text: str | None, finish_reason: str | None = None, index: int = 0) ->
 # ── enrichment ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("role", ["system", "developer"])
-def test_context_is_appended_to_the_system_message(role: str) -> None:
-    result = enrich({"role": role, "content": "Be brief.", "name": "house"}, user("hi"))
-    assert result["messages"] == [{"role": role, "content": f"Be brief.{CONTEXT}", "name": "house"}, user("hi")]
+def test_context_precedes_the_last_user_message_and_the_system_message_is_unchanged() -> None:
+    before = [{"role": "system", "content": "Be brief."}, user("hi"), {"role": "assistant", "content": "yes?"}]
+    result = enrich(*before, {**user("which?"), "name": "ada"}, {"role": "tool", "content": "sunny"})
+    question = {"role": "user", "content": f"{SECTION}\n\nwhich?", "name": "ada"}
+    assert result["messages"] == [*before, question, {"role": "tool", "content": "sunny"}]
 
 
-def test_system_message_with_content_parts_gets_another_part() -> None:
-    part = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
-    result = enrich({"role": "system", "content": [part]}, user("hi"))
-    assert result["messages"][0]["content"] == [part, {"type": "text", "text": SECTION}]
+def test_user_message_with_content_parts_gets_another_part() -> None:
+    part = {"type": "text", "text": "which?", "cache_control": {"type": "ephemeral"}}
+    assert enrich(user([part]))["messages"] == [user([{"type": "text", "text": SECTION}, part])]
 
 
-def test_context_becomes_system_message_if_there_is_none() -> None:
-    assert enrich(user("hi"))["messages"] == [{"role": "system", "content": SECTION}, user("hi")]
-
-
-@pytest.mark.parametrize("content", ["", "  ", None, 5, {"type": "text"}])
-def test_invalid_system_message_is_kept_behind_the_context(content: Any) -> None:
-    result = enrich({"role": "system", "content": content}, user("hi"))
-    assert result["messages"][0] == {"role": "system", "content": SECTION}
-    assert result["messages"][-1] == user("hi")
+@pytest.mark.parametrize("content", [None, 5, {"type": "text"}])
+def test_invalid_user_message_is_kept_behind_the_context(content: Any) -> None:
+    assert enrich(user(content))["messages"] == [user(SECTION), user(content)]
 
 
 def test_other_fields_are_unchanged() -> None:
@@ -64,7 +58,7 @@ def test_other_fields_are_unchanged() -> None:
     )
     body = unusual_fields + b'[{"role":"user","content":"hi \\u2028 there", "x": 1E5}], "model": "m"}'
     created = ChatRequest(body).enriched(CONTEXT)
-    for kept in (b"12345678901234567890123", b"1.0e-2", b'{"\\u00e9": [1.50]}', b'"hi \\u2028 there", "x": 1E5'):
+    for kept in (b"12345678901234567890123", b"1.0e-2", b'{"\\u00e9": [1.50]}', b'"x":1E5'):
         assert kept in created
     assert list(json.loads(created)) == list(json.loads(body))
 

@@ -70,7 +70,7 @@ def patterns(session: CliContext, least: int, category: str | None, team: str | 
 @click.option("--max", "limit", type=click.IntRange(1, 50), default=5, show_default=True,
               help="Maximum number of memories per section.")  # fmt: skip
 def enrich(session: CliContext, query: str, memory_session: str, include_team: bool, limit: int) -> None:
-    """Print the context from memories that belongs into the system message before a model answers QUERY.
+    """Print the context from memories to put before QUERY when a model answers it.
 
     It has sections with personal memories and, with --team, memories of the team. Prints nothing without matches.
     """

@@ -304,7 +304,7 @@ class Client:
         *,
         by: str = "library",
     ) -> str:
-        """Return memories that answer a question, as text to append to a system message; "" if none do.
+        """Return memories that answer a question, as a block for the user's message of a model request; "" if none do.
 
         What was said in the session is personal; without a session, what is private to the caller or global.
         """

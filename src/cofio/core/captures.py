@@ -72,7 +72,8 @@ class CaptureService:
         """Store an observed dialogue and learn from it later; with `wait`, now.
 
         Facts in the response are kept as the agent's words, and replace no memory. Memories are visible to the team
-        unless `visibility` says otherwise; `session` names the observed activity, `turn` the dialogue in it. Other arguments as for `capture`.
+        unless `visibility` says otherwise; `session` names the observed activity, `turn` the dialogue in it. Other
+        arguments as for `capture`.
         """
         observed: ExchangeKwargs = {"visibility": "team", **fields, "context": OBSERVATION}
         return self.capture(dialogue(validated_intent, response), wait=wait, by=by, **observed)

@@ -193,7 +193,7 @@ class RecallService:
         *,
         by: str = "library",
     ) -> str:
-        """Return memories that answer a question, as text to append to a system message; "" if none do.
+        """Return memories that answer a question, as a block for the user's message of a model request; "" if none do.
 
         "## Relevant Personal Context:" holds what was said in the session; without a session, what is private to the
         caller or global. "## Relevant Team Context:", on request, holds what the team knows. Each lists up to
@@ -213,4 +213,4 @@ class RecallService:
         own = enrich_prompt.first_hits(self._select_relevant(questions, personal, max_facts), max_facts)
         of_team = enrich_prompt.first_hits(self._select_relevant(questions, shared, max_facts), max_facts, own)
         self.log.note([*own, *of_team], sanitize.redact(query[:_LOGGED]), by)
-        return enrich_prompt.render(own, of_team, self.staleness.check)
+        return enrich_prompt.render(own, of_team, self.staleness.check, self.access.user)

@@ -31,7 +31,7 @@ from cofio.models.domain_knowledge import (
 )
 from cofio.models.memory import Hit, Viewer, check_int
 from cofio.ports import Clock, KnowledgeTables
-from cofio.text.briefing import BriefingLine, RemainingSpace, build_section, exact_id, list_item
+from cofio.text.briefing import NOTICE, BriefingLine, RemainingSpace, build_section, exact_id, list_item
 from cofio.text.tokens import embedding_text
 
 TAG = "relevant-context"
@@ -93,7 +93,7 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
     thresholds = sources.get_thresholds()[: config.max_thresholds]
     related = sources.get_related()[: config.max_related]
     seasons = sources.get_seasons()[: config.max_seasons]
-    room = RemainingSpace(f"<{TAG}>\n", f"</{TAG}>")
+    room = RemainingSpace(f"<{TAG}>\n{NOTICE}\n", f"</{TAG}>")
     items = {
         THRESHOLDS: [threshold_item(threshold) for threshold in thresholds],
         PATTERNS: [list_item(pattern.pattern, score=pattern.confidence) for pattern in patterns],
@@ -106,7 +106,8 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
         lines = [f"{item}\n" for item in dict.fromkeys(filter(None, section))]
         sections[heading] = build_section(f"{heading}\n", lines, room, gap="\n")[0]
     shown = [sections[heading] for heading in (MEMORIES, PATTERNS, THRESHOLDS, RELATED, SEASONS) if sections[heading]]
-    return f"<{TAG}>\n{chr(10).join(shown) or NOTHING + chr(10)}</{TAG}>"
+    content = f"{NOTICE}\n{chr(10).join(shown)}" if shown else f"{NOTHING}\n"
+    return f"<{TAG}>\n{content}</{TAG}>"
 
 
 def memory_item(item: Scored, reader: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Enrichment: memories added to the system message of a model request.
+"""Enrichment: memories added to the user's message of a model request, in the same block as for hooks.
 
     question ─▶ (search, relevance) ─▶ hits ─ chosen ─▶ personal, team ─ sections ─▶ text
 
@@ -13,16 +13,19 @@ from collections.abc import Callable, Iterable, Sequence
 
 from cofio.models.memory import FreshnessResult, Hit, Memory, Scope
 from cofio.retrieval import recall
-from cofio.text.briefing import HEAVIEST_LINE, LONGEST_LINE, RemainingSpace, build_section, digest, list_item
-from cofio.text.tokens import embedding_text
+from cofio.text.briefing import (
+    HEAVIEST_LINE,
+    LONGEST_LINE,
+    BriefingLine,
+    RemainingSpace,
+    build_sections,
+    digest,
+)
 
 USUAL = 5  # default number of facts per section
 MOST = 50
 PERSONAL = "## Relevant Personal Context:"
 TEAM = "## Relevant Team Context:"
-
-_GONE = "vanished"
-_HEAD = 100  # characters or tokens of a heading
 
 
 def personal_memories(session: str) -> Scope:
@@ -40,17 +43,19 @@ def first_hits(hits: Iterable[Hit], most: int, exclude: Iterable[Memory] = ()) -
     return recall.distinct((hit.memory for hit in hits), (digest(memory.text) for memory in exclude))[:most]
 
 
-def render(own: Sequence[Memory], of_team: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult]) -> str:
-    """Return both sections, to append to a system message; "" if both are empty."""
-    return _render_section(PERSONAL, own, fresh) + _render_section(TEAM, of_team, fresh)
+def render(
+    own: Sequence[Memory], of_team: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult], reader: str = ""
+) -> str:
+    """Return both sections as a block for a user's message, after a blank line; "" if both are empty."""
+    sections = [(PERSONAL, _list_lines(own, fresh, reader)), (TEAM, _list_lines(of_team, fresh, reader))]
+    room = RemainingSpace(tokens=2 * MOST * HEAVIEST_LINE, characters=2 * MOST * LONGEST_LINE)
+    block, _ = build_sections(sections, room)
+    return f"\n\n{block}\n" if block else ""
 
 
-def _render_section(heading: str, memories: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult]) -> str:
-    """Return a heading and one line per memory; memories whose subject has vanished come last, marked as such."""
-    looked_at = sorted(((memory, fresh(memory)) for memory in memories), key=lambda row: row[1].state == _GONE)
-    items = [
-        list_item(embedding_text(memory.text, memory.speaker), freshness.notes, doubtful=freshness.state == _GONE)
-        for memory, freshness in looked_at
-    ]
-    room = RemainingSpace(tokens=MOST * HEAVIEST_LINE + _HEAD, characters=MOST * LONGEST_LINE + _HEAD)
-    return build_section(f"\n\n{heading}\n", [f"{item}\n" for item in items if item], room)[0]
+def _list_lines(
+    memories: Sequence[Memory], fresh: Callable[[Memory], FreshnessResult], reader: str
+) -> list[BriefingLine]:
+    """Return one line per memory; memories whose subject has vanished come last, marked as such."""
+    lines = [recall.build_line(memory, fresh(memory), reader) for memory in memories]
+    return sorted(lines, key=lambda line: line.doubtful)

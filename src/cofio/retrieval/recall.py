@@ -200,11 +200,11 @@ def at_start(
 
     def finish(entry: BriefingEntry) -> BriefingLine | None:
         memory, freshness = checked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
-        return None if freshness.state == _GONE else _build_line(memory, freshness, reader)
+        return None if freshness.state == _GONE else build_line(memory, freshness, reader)
 
     entries = []
     for memory in memories.values():
-        line = _build_line(memory, FreshnessResult(), reader)
+        line = build_line(memory, FreshnessResult(), reader)
         entries.append(BriefingEntry(line, memory.category, memory.project, memory.visibility, memory.occurrences))
     return [checked[line.id] for line in select_start(entries, project, rule, finish)]
 
@@ -234,7 +234,7 @@ def build_briefing(
     memories: Sequence[CheckedMemory], heading: str, *, exactly: Sequence[BriefingLine] = (), reader: str = ""
 ) -> Briefing:
     """Render the block for a user: domain knowledge, then these memories in order, with their freshness."""
-    lines = [_build_line(memory, freshness, reader) for memory, freshness in memories]
+    lines = [build_line(memory, freshness, reader) for memory, freshness in memories]
     text, ids = build_block(lines, heading, exactly)
     digests = {memory.id: digest(memory.text) for memory, _ in memories}
     digests.update((line.id, exact_digest(line)) for line in exactly)
@@ -269,7 +269,8 @@ def take_first(memories: Sequence[Memory], most: int, fresh: Fresh = undecided_r
     return (firm + stale)[:most]
 
 
-def _build_line(memory: Memory, freshness: FreshnessResult, reader: str) -> BriefingLine:
+def build_line(memory: Memory, freshness: FreshnessResult, reader: str) -> BriefingLine:
+    """Return the line of a memory, for the user who reads it."""
     text, note = embedding_text(memory.text, memory.speaker), "; ".join(freshness.notes)
     about = (memory.source, memory.created_at, memory.kind, memory.pinned)
     said = memory.provenance_label(reader)

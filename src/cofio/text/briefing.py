@@ -89,15 +89,23 @@ def build_block(
 ) -> tuple[str, tuple[int, ...]]:
     """Render a block from lines in order; return it with the ids it includes, or "" and () if it is empty.
 
-    The result is deterministic. Of texts that differ only in case and white space the first is used; long texts are
-    shortened. The first line that does not fit ends the block. `exact`, domain knowledge, precedes the memories under
-    its own heading.
+    `exact`, domain knowledge, precedes the memories under its own heading.
     """
-    room = RemainingSpace(_OPENING, _ENDING)
+    return build_sections(((EXACT, exact), (heading, lines)), RemainingSpace(_OPENING, _ENDING))
+
+
+def build_sections(
+    sections: Iterable[tuple[str, Sequence[BriefingLine]]], room: RemainingSpace
+) -> tuple[str, tuple[int, ...]]:
+    """Render a block from lines under headings; return it with the ids it includes, or "" and () if it is empty.
+
+    The result is deterministic. Of texts that differ only in case and white space the first is used; long texts are
+    shortened. The first line that does not fit ends the block.
+    """
     ids: list[int] = []
-    sections: list[str] = []
+    parts: list[str] = []
     seen_texts: set[str] = set()
-    for head, section in ((EXACT, exact), (heading, lines)):
+    for head, section in sections:
         section_ids, rows = [], []
         for line in section:
             text = neutralize(line.text)
@@ -106,11 +114,11 @@ def build_block(
                 section_ids.append(line.id)
                 rows.append(_render_row(line, text))
         text, count = build_section(f"{head}\n", rows, room)
-        sections.append(text)
+        parts.append(text)
         ids += section_ids[:count]
         if count < len(rows):
             break
-    return (f"{_OPENING}{''.join(sections)}{_ENDING}", tuple(ids)) if ids else ("", ())
+    return (f"{_OPENING}{''.join(parts)}{_ENDING}", tuple(ids)) if ids else ("", ())
 
 
 def _render_row(line: BriefingLine, text: str) -> str:

@@ -151,7 +151,7 @@ ROUTES: tuple[Route, ...] = (
                   "at": Doc("Time for seasonal patterns; default now."),
               }, example={"query": "AAPL volume is 6.2M"}, pool=Pool.CPU, role="read"),
     operation("POST", "/enrich", Keeper.enrich_prompt,
-              "Get sections with personal and team memories to append to a system message, or an empty text.",
+              "Get a block of personal and team memories to put before a user's message, or an empty text.",
               key="context", types={
                   "query": Doc("The user's message or question."),
                   "session": Doc("Limit personal memories to what was said in this session."),

@@ -19,7 +19,6 @@ from cofio.errors import InvalidInput
 from cofio.text import lazy_re
 
 MAX_CHARACTERS = 1 << 20  # of an assembled reply; more than is ever learned from
-_SYSTEM_ROLES = ("system", "developer")
 _TOOL_CALL = ("tool_calls", "function_call")
 _COMPLETE = ("stop", *_TOOL_CALL)  # finish reasons of a complete reply
 _TEXT_PARTS = ("text", "input_text", "output_text")
@@ -74,14 +73,18 @@ class ChatRequest:
         return digest(*self._messages[: places[-1] + 1])
 
     def enriched(self, context: str) -> bytes:
-        """Return the request with the context appended to its system message or added as one; "" changes nothing."""
-        if not context.strip() or not self._messages:
+        """Return the request with the context at the start of its last user message; "" changes nothing.
+
+        Memories are data of the user, so they never become part of the system message.
+        """
+        places = self._find_user()
+        if not context.strip() or not places:
             return self._body
-        place = next((at for at, message in enumerate(self._decoded) if message.get("role") in _SYSTEM_ROLES), None)
+        place = places[-1]
         messages = list(self._messages)
-        content = None if place is None else _append_context(self._decoded[place].get("content"), context)
-        if place is None or content is None:
-            messages.insert(0, Raw(msgspec.json.encode({"role": "system", "content": context.strip()})))
+        content = _prepend_context(self._decoded[place].get("content"), context.strip())
+        if content is None:
+            messages.insert(place, Raw(msgspec.json.encode({"role": "user", "content": context.strip()})))
         else:
             fields = _read(messages[place], dict[str, Raw])
             messages[place] = Raw(msgspec.json.encode({**fields, "content": content}))
@@ -154,11 +157,11 @@ def digest(*parts: bytes | Raw | str) -> str:
     return hasher.hexdigest()
 
 
-def _append_context(content: Any, context: str) -> Any:
-    """Return the content of a message with the context at its end; None if the format is unknown."""
+def _prepend_context(content: Any, context: str) -> Any:
+    """Return the content of a message with the context at its start; None if the format is unknown."""
     if isinstance(content, str):
-        return f"{content.rstrip()}{context}" if content.strip() else context.strip()
-    return [*content, {"type": "text", "text": context.strip()}] if isinstance(content, list) else None
+        return f"{context}\n\n{content}"
+    return [{"type": "text", "text": context}, *content] if isinstance(content, list) else None
 
 
 def _read(raw: Raw | bytes | None, kind: Any) -> Any:
