@@ -8,9 +8,10 @@ Words that are already in the store are left alone: a memory whose secret was ke
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
+from cofio.models.domain_knowledge import Knowledge
 from cofio.models.memory import MAX_LABEL, MAX_TEXT, Add, Decision, Edit, Fact, Memory, Update
 from cofio.text import lazy_re
 from cofio.text.secrets import redact
@@ -46,6 +47,12 @@ class Redactor:
         old = {name: getattr(record, name) for name in _FIELDS}
         changes = {name: new for name, value in old.items() if (new := self.value(value, _limit(name))) != value}
         return replace(record, **changes) if changes else record
+
+    def row(self, row: Knowledge) -> Knowledge:
+        """Return a row of domain knowledge without secrets. Its id, which others refer to, is kept."""
+        old = {field.name: getattr(row, field.name) for field in fields(row) if field.name != "id"}
+        changes = {name: new for name, value in old.items() if (new := self.value(value, MAX_LABEL)) != value}
+        return replace(row, **changes) if changes else row
 
     def decision(self, decision: Decision, find: Callable[[int], Sequence[Memory]]) -> Decision:
         """Return a decision without secrets in what it writes. `find` returns the memory of an id, if it exists."""

@@ -193,7 +193,7 @@ class ImportRun:
         self._apply(decisions, {**vectors, **self._embed_texts(texts)})
 
     def _put_rows(self, rows: Sequence[Knowledge]) -> None:
-        self._apply([PutRow(row, as_of="") for row in rows], {})
+        self._apply([PutRow(Redactor().row(row), as_of="") for row in rows], {})
 
     def _store_facts(self, facts: Iterable[Fact]) -> None:
         for batch in _batches(facts):

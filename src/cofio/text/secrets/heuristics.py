@@ -11,10 +11,13 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from cofio.text import lazy_re
 from cofio.text.secrets.patterns import PATTERNS
 
 #: "password": "…" | PASSWORD=… | password=… | --password … | password: … | my password is … | is "…" | the password …
 ValueForm = Literal["quoted", "declared", "set", "option", "noted", "stated", "stated in quotes", "beside"]
+
+_DIGIT = lazy_re.compile(r"\d")
 
 
 def looks_secret(value: str, form: ValueForm, *, of_password: bool) -> bool:
@@ -108,7 +111,7 @@ def _is_made_up(word: str) -> bool:
 
 
 def _is_assigned_secret(value: str, form: ValueForm, of_password: bool) -> bool:
-    if _has_letter(value) and (any(sign.isdigit() for sign in value) or re.search(r"[^\w./:-]", value)):
+    if _has_letter(value) and (_DIGIT.search(value) or re.search(r"[^\w./:-]", value)):
         if form == "declared" or not _is_compound(value):
             return True  # a declaration is in a settings file, which has no variable names; other values may be such
         is_name = not _NO_SECRETS.isdisjoint(PATTERNS["separator"].split(value.lower()))
@@ -133,18 +136,18 @@ def _is_strong(value: str) -> bool:
     """Return whether the value looks like a secret and hardly like anything else."""
     if len(value) < 6 or not _has_letter(value) or _is_compound(value) or PATTERNS["technical_term"].match(value):
         return False
-    if not any(sign.isdigit() for sign in value):
+    if not _DIGIT.search(value):
         return len(value) >= 8 and PATTERNS["inner_sign"].search(value) is not None
     classes = sum(re.search(kind, value) is not None for kind in ("[a-z]", "[A-Z]", r"[^\w.,:;/()'-]"))
     return classes >= 2 or (len(value) >= 16 and looks_random(value))
 
 
 def _has_letter(value: str) -> bool:
-    return any(sign.isalpha() for sign in value)
+    return PATTERNS["letters"].search(value) is not None
 
 
 def _has_both(value: str) -> bool:
-    return _has_letter(value) and any(sign.isdigit() for sign in value)
+    return _has_letter(value) and _DIGIT.search(value) is not None
 
 
 def _is_compound(value: str) -> bool:
