@@ -83,8 +83,8 @@ def test_key_is_revoked_by_id_or_name_and_stays_listed(cofio: InProcessCli) -> N
     assert cofio.json("keys", "revoke", "1")["name"] == "one"
     result = cofio("keys", "revoke", "two")
     assert "Key 2 (two) is revoked." in result.stderr
-    assert "open to this machine again" not in result.stderr
-    assert "open to this machine again" in cofio("keys", "revoke", "three").stderr
+    assert "open to your programs on this machine again" not in result.stderr
+    assert "open to your programs on this machine again" in cofio("keys", "revoke", "three").stderr
     assert cofio("keys", "revoke", "two").exit_code == 1  # revoked before
     assert "no key 'four'" in cofio("keys", "revoke", "four").stderr
     states = [line.split("\t")[5].split()[0] for line in cofio.lines("keys", "list")]

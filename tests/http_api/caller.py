@@ -8,11 +8,13 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from cofio.server import service_key
 from cofio.server.http import responses
 from cofio.server.http.routes import ROUTES
 
@@ -33,19 +35,28 @@ class Response:
 
 
 class Caller:
-    """Client of the service at a URL. `headers` go with every request; `source` is the local address to connect
-    from."""
+    """Client of the service at a URL. `headers` go with every request; `source` is the local address to connect from;
+    `home` is the home of the service."""
 
-    def __init__(self, url: str, headers: Mapping[str, Any] | None = None, source: str = "") -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, Any] | None = None, source: str = "", home: Path | None = None
+    ) -> None:
         parts = urlsplit(url)
         self.url = url
         self.host, self.port = parts.hostname or "", parts.port or 80
         self._headers = dict(headers or {})
         self._source = (source, 0) if source else None
+        self._home = home
 
     def with_key(self, key: str, source: str = "") -> Caller:
         """Return a client of the same service that sends this key."""
-        return Caller(self.url, {**self._headers, "X-API-Key": key} if key else self._headers, source)
+        return Caller(self.url, {**self._headers, "X-API-Key": key} if key else self._headers, source, self._home)
+
+    @property
+    def owner(self) -> Caller:
+        """A client of the same service that sends the key of its home, as the owner's commands do."""
+        assert self._home
+        return self.with_key(service_key.read(self._home))
 
     def get(self, path: str, headers: Mapping[str, Any] | None = None, **query: Any) -> Response:
         return self.send("GET", path + _query(query), headers=headers)

@@ -97,7 +97,8 @@ def serve(tmp_path: Path, run_in_background: Callable[[Callable[[], None]], None
         store = SqliteStore(tmp_path / "cofio.db", clock)
         new_keeper = Keeper(store, embedder or HashEmbedder(), clock, llm=llm, inbox_limit=inbox_limit)
         keeper = stack.enter_context(new_keeper)
-        return Caller(stack.enter_context(serving(keeper, **settings)))
+        home = settings.setdefault("home", tmp_path)
+        return Caller(stack.enter_context(serving(keeper, **settings)), home=home)
 
     yield start
     run_in_background(stack.close)

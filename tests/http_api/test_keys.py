@@ -13,7 +13,6 @@ import pytest
 from cofio.core import Keeper
 from cofio.errors import Misconfigured, StoreBusy, StoreError
 from cofio.models.auth import AuditEntry, Grant, Key
-from cofio.server import service_key
 from cofio.server.http.auth import is_near
 from cofio.server.http.key_cache import FRESH, MINUTE, MOST_TRIES, FailedAuthLimiter
 from cofio.server.http.routes import ROUTES
@@ -46,7 +45,6 @@ class Backend:
     clock: FixedClock
     ticks: Ticks
     path: Path
-    home_key: str
 
     def key(self, name: str = "ada's laptop", **about: Any) -> tuple[Key, Caller]:
         """Create a key and return it with a client that sends it."""
@@ -67,7 +65,7 @@ def backend(tmp_path: Path) -> Iterator[Backend]:
     clock, ticks = FixedClock(), Ticks()
     keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock)
     with keeper, serving(keeper, clock, ticks, home=tmp_path) as url:
-        yield Backend(keeper, Caller(url), clock, ticks, tmp_path / "cofio.db", service_key.read(tmp_path))
+        yield Backend(keeper, Caller(url, home=tmp_path), clock, ticks, tmp_path / "cofio.db")
 
 
 def error_of(answer: Response) -> tuple[int, str]:
@@ -362,7 +360,7 @@ def test_admin_creates_lists_and_revokes_keys(backend: Backend) -> None:
      {"name": "x", "user": "ada", "prefixes": [""]}, {"name": "x", "user": "ada", "digest": "0"}],
 )  # fmt: skip
 def test_invalid_key_request_is_rejected(backend: Backend, body: dict[str, Any]) -> None:
-    assert error_of(backend.caller.with_key(backend.home_key).post("/keys", body)) == (400, "invalid_input")
+    assert error_of(backend.caller.owner.post("/keys", body)) == (400, "invalid_input")
     assert backend.keeper.keys() == []
     assert backend.caller.get("/health").json["auth"] == "open"
 

@@ -68,10 +68,6 @@ class Backend:
     home: Path
     ticks: Ticks
 
-    @property
-    def owner(self) -> Caller:
-        return self.caller.with_key(service_key.read(self.home))
-
     def as_nobody(self, *requests: tuple[str, str, Any, dict[str, str]], hasty: bool = False) -> list[tuple[int, str]]:
         """Send requests from a process of another user; return the replies."""
         encoded = [
@@ -90,7 +86,7 @@ class Backend:
 
     def cookie(self) -> dict[str, str]:
         """Open the pages by a new link; return the cookie as a header."""
-        opened = self.caller.get("/" + self.owner.post("/ui/links", {}).json["path"])
+        opened = self.caller.get("/" + self.caller.owner.post("/ui/links", {}).json["path"])
         assert opened.status == 200
         return {"Cookie": opened.headers["set-cookie"].partition(";")[0]}
 
@@ -100,7 +96,7 @@ def backend(tmp_path: Path) -> Iterator[Backend]:
     clock, ticks = FixedClock(), Ticks()
     keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock)
     with keeper, serving(keeper, clock, ticks, home=tmp_path) as url:
-        yield Backend(keeper, Caller(url), tmp_path, ticks)
+        yield Backend(keeper, Caller(url, home=tmp_path), tmp_path, ticks)
 
 
 def error_of(answer: Response) -> tuple[int, str]:
@@ -152,7 +148,7 @@ def test_another_user_that_hangs_up_early_is_not_taken_for_root(backend: Backend
 def test_another_user_cannot_lock_the_owner_out(backend: Backend) -> None:
     guesses = [("GET", "/stats", None, {"X-API-Key": f"guess {number}"}) for number in range(MOST_TRIES + 1)]
     assert backend.as_nobody(*guesses)[-1][0] == 429
-    assert backend.owner.get("/stats").status == 200
+    assert backend.caller.owner.get("/stats").status == 200
 
 
 @linux
@@ -183,7 +179,7 @@ def test_without_the_tables_of_the_system_a_key_is_required(backend: Backend, mo
     monkeypatch.setattr(peer, "_TABLES", (Path("/nowhere"),))
     assert error_of(backend.caller.get("/memories")) == (401, "missing_key")
     assert error_of(backend.caller.get("/ui/overview")) == (401, "missing_key")
-    assert backend.owner.get("/memories").status == 200
+    assert backend.caller.owner.get("/memories").status == 200
     assert backend.caller.get("/ui/overview", backend.cookie()).status == 200
 
 
@@ -217,15 +213,15 @@ def test_key_that_others_may_know_is_replaced(tmp_path: Path, content: str) -> N
 def test_key_of_the_home_is_the_owners_beside_other_keys(backend: Backend) -> None:
     backend.keeper.create_key(Grant(name="ada's laptop", user="ada"))
     assert error_of(backend.caller.get("/memories")) == (401, "missing_key")
-    assert backend.owner.get("/health").json["role"] == "admin"
-    assert backend.owner.post("/memory/add", {"text": "We deploy on Fridays."}).status == 201
+    assert backend.caller.owner.get("/health").json["role"] == "admin"
+    assert backend.caller.owner.post("/memory/add", {"text": "We deploy on Fridays."}).status == 201
     entry = backend.keeper.audit_entries()[0]
     assert (entry.name, entry.key) == ("service.key", None)
 
 
 def test_key_of_the_home_is_not_in_the_store(backend: Backend) -> None:
     key = service_key.read(backend.home).encode()
-    backend.owner.post("/memory/add", {"text": "We deploy on Fridays."})
+    backend.caller.owner.post("/memory/add", {"text": "We deploy on Fridays."})
     assert backend.keeper.keys() == []
     assert not any(key in path.read_bytes() for path in backend.home.glob("cofio.db*"))
 
@@ -241,14 +237,14 @@ def test_routes_that_touch_files_or_grant_access_always_require_a_key(backend: B
     for route in routes:
         body = None if route.method == "GET" else {}
         assert error_of(backend.caller.send(route.method, route.path, body and b"{}")) == (401, "missing_key")
-        assert backend.owner.send(route.method, route.path, body and b"{}").status != 401
+        assert backend.caller.owner.send(route.method, route.path, body and b"{}").status != 401
 
 
 # ── pages ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_link_works_once_and_starts_a_session_of_the_owner(backend: Backend) -> None:
-    link = "/" + backend.owner.post("/ui/links", {}).json["path"]
+    link = "/" + backend.caller.owner.post("/ui/links", {}).json["path"]
     opened = backend.caller.get(f"{link}&page=agents")
     name, _, attributes = opened.headers["set-cookie"].partition(";")
     assert name.startswith(f"cofio-session-{backend.caller.port}=")
@@ -262,7 +258,7 @@ def test_link_works_once_and_starts_a_session_of_the_owner(backend: Backend) -> 
 
 
 def test_link_and_session_expire(backend: Backend) -> None:
-    link = "/" + backend.owner.post("/ui/links", {}).json["path"]
+    link = "/" + backend.caller.owner.post("/ui/links", {}).json["path"]
     backend.ticks.now += LINK_SECONDS + 1
     assert backend.caller.get(link).status == 404
     cookie = backend.cookie()
@@ -286,7 +282,7 @@ def test_link_requires_the_key_of_the_home(backend: Backend) -> None:
 @linux
 @needs_root
 def test_link_and_cookie_are_useless_to_another_user(backend: Backend) -> None:
-    link = "/" + backend.owner.post("/ui/links", {}).json["path"]
+    link = "/" + backend.caller.owner.post("/ui/links", {}).json["path"]
     cookie = backend.cookie()
     requests = [("GET", link, None, {}), ("GET", "/notes", None, cookie)]
     assert [status for status, _ in backend.as_nobody(*requests)] == [401, 401]

@@ -12,7 +12,6 @@ import pytest
 from cofio import bootstrap
 from cofio.core import Keeper
 from cofio.models.auth import Grant
-from cofio.server import service_key
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder
 from tests.http_api.caller import Caller, Response
@@ -50,8 +49,7 @@ def backend(tmp_path: Path) -> Iterator[Backend]:
         bootstrap.keeper(settings, embedder=HashEmbedder(), clock=FixedClock()) as keeper,
         serving(keeper, home=settings.home) as url,
     ):
-        caller = Caller(url).with_key(service_key.read(settings.home))
-        yield Backend(keeper, caller, settings.notes_folder, vault)
+        yield Backend(keeper, Caller(url, home=settings.home).owner, settings.notes_folder, vault)
 
 
 def error_of(answer: Response) -> tuple[int, str]:

@@ -73,6 +73,14 @@ class Visitor:
         page.goto(f"{service.url}{path}")
         return page
 
+    def as_owner(self, service: Caller, path: str, **options: Any) -> Page:
+        """Open the page with a link of the service's home, as `cofio ui` does."""
+        link = service.owner.post("/ui/links", {}).json["path"]
+        page = self(service, f"/{link}", **options)
+        page.wait_for_url("**/ui/overview")
+        page.goto(f"{service.url}{path}")
+        return page
+
     def _check_request(self, url: str, home: str) -> None:
         if not url.startswith(f"{home}/"):
             self.errors.append(f"it asked {url}")

@@ -50,7 +50,7 @@ def add_memories(service: Caller) -> None:
 
 def create_key(service: Caller, name: str = "root", **fields: Any) -> tuple[str, Caller]:
     """Create a key; return its secret and a caller that uses it."""
-    response = service.post("/keys", {"name": name, **(fields or {"role": "admin"})})
+    response = service.owner.post("/keys", {"name": name, **(fields or {"role": "admin"})})
     assert response.status == 201
     return response.json["secret"], service.with_key(response.json["secret"])
 
@@ -133,7 +133,8 @@ def test_empty_store_explains_how_to_connect_an_agent(service: Caller, visit: Vi
 
 
 def test_first_key_closes_an_open_service_and_the_page_continues(service: Caller, visit: Visitor) -> None:
-    page = visit(service, "/ui/agents#/keys", permissions=["clipboard-read", "clipboard-write"])
+    permissions = ["clipboard-read", "clipboard-write"]
+    page = visit.as_owner(service, "/ui/agents#/keys", permissions=permissions)
     expect(page.get_by_role("region", name="This service is open")).to_contain_text(
         "read, change and delete everything"
     )
@@ -145,7 +146,7 @@ def test_first_key_closes_an_open_service_and_the_page_continues(service: Caller
     press(form, "Make the key")
     dialog = page.get_by_role("dialog", name="The key of ada")
     expect(dialog).to_contain_text("shown only once")
-    expect(dialog).to_contain_text("cofio config set api_key")
+    expect(dialog).to_contain_text("Your own commands and hooks on this machine go on as before")
     secret = dialog.locator(".secret").inner_text()
     press(dialog.locator(".copyable.whole"), "Copy the key")
     assert page.evaluate("navigator.clipboard.readText()") == secret
@@ -162,23 +163,26 @@ def test_first_key_closes_an_open_service_and_the_page_continues(service: Caller
     assert service.with_key(secret).get("/keys").status == 200
 
 
-def test_unused_first_key_leads_to_the_key_prompt(service: Caller, visit: Visitor) -> None:
-    page = visit(service, "/ui/agents#/keys")
+def test_unused_first_key_leaves_the_page_open_to_its_owner_only(service: Caller, visit: Visitor) -> None:
+    page = visit.as_owner(service, "/ui/agents#/keys")
     press(page, "Make the first key")
     box(page, "Name").fill("ada")
     press(page, "Make the key")
     dialog = page.get_by_role("dialog", name="The key of ada")
     secret = dialog.locator(".secret").inner_text()
     press(dialog, "Close without using it")
-    expect(page.get_by_role("heading", name="The service requires a key")).to_be_visible()
+    expect(key(page, "ada")).to_be_visible()
     assert secret not in page.content()
     assert page.evaluate("JSON.stringify({...sessionStorage})") == "{}"
-    enter_key(page, secret)
-    expect(key(page, "ada")).to_be_visible()
+    visit.expected = {401}
+    other = visit(service, "/ui/agents#/keys")
+    expect(other.get_by_role("heading", name="The service requires a key")).to_be_visible()
+    enter_key(other, secret)
+    expect(key(other, "ada")).to_be_visible()
 
 
 def test_first_key_without_admin_role_shows_a_warning(service: Caller, visit: Visitor) -> None:
-    page = visit(service, "/ui/agents#/keys")
+    page = visit.as_owner(service, "/ui/agents#/keys")
     press(page, "Make the first key")
     form = page.get_by_role("dialog")
     form.get_by_role("radio", name="write").check()
@@ -190,8 +194,10 @@ def test_first_key_without_admin_role_shows_a_warning(service: Caller, visit: Vi
     expect(dialog.get_by_role("button", name="Use this key here")).to_have_count(0)
     secret = dialog.locator(".secret").inner_text()
     press(dialog, "Done")
-    enter_key(page, secret)
-    expect(page.locator("#door")).to_contain_text("Your key may read and write.")
+    expect(key(page, "ada's laptop")).to_be_visible()
+    other = visit(service, "/ui/agents#/keys")
+    enter_key(other, secret)
+    expect(other.locator("#door")).to_contain_text("Your key may read and write.")
 
 
 def test_escape_asks_before_discarding_an_uncopied_key(service: Caller, visit: Visitor) -> None:
@@ -379,7 +385,7 @@ def test_names_are_shown_as_text(service: Caller, visit: Visitor) -> None:
 
 def test_page_works_by_keyboard(service: Caller, visit: Visitor) -> None:
     add_memories(service)
-    page = visit(service, "/ui/agents")
+    page = visit.as_owner(service, "/ui/agents")
     expect(page.locator(".agent")).to_have_count(3)
     page.get_by_role("button", name="Make the first key").focus()
     page.keyboard.press("Tab")

@@ -57,7 +57,7 @@ def create(session: CliContext, **about: Any) -> None:
     """Create a key and print it. It cannot be shown again: only a digest is stored.
 
     A key reads and writes for a user or an agent, as a member of a team. An admin key has full access. As soon as the
-    first key exists, the service requires a key from everyone.
+    first key exists, the service requires a key from everyone; commands and hooks of its home send that of the home.
     """
     grant = Grant(**about)
     with session.store(new=True) as store:
@@ -74,7 +74,8 @@ def create(session: CliContext, **about: Any) -> None:
     output.say(f"  export COFIO_API_KEY={secret}")
     if is_first and not session.settings.api_key:
         output.say(
-            "This is the first active key: from now on the service requires a key from everyone, also on this machine."
+            "This is the first active key: from now on the service requires a key from everyone. Your own commands and "
+            "hooks on this machine send the key of their home by themselves."
         )
 
 
@@ -121,7 +122,9 @@ def revoke(session: CliContext, key: str) -> None:
         return
     output.say(f"Key {revoked_key.id} ({revoked_key.grant.name}) is revoked.")
     if not has_active and not session.settings.api_key:
-        output.say("No key is active now: a service without COFIO_API_KEY is open to this machine again.")
+        output.say(
+            "No key is active now: a service without COFIO_API_KEY is open to your programs on this machine again."
+        )
 
 
 def _find_key(reference: str, stored_keys: Sequence[Key]) -> Key:

@@ -80,9 +80,10 @@ function drawParts() {
 function opened() {
   return make("section", { class: "box door", "aria-labelledby": "door-title" },
     make("h2", { id: "door-title" }, "This service is open"),
-    make("p", {}, "It requires no key: every user and program on this machine may read, change and ",
-      "delete everything. On a machine that is yours alone, that may be just right. Making the first key closes it: ",
-      "from then on it requires a key from everyone, including your own commands and hooks on this machine."));
+    make("p", {}, "It requires no key: every program that you run on this machine may read, change and delete ",
+      "everything. Programs of other users are refused. Making the first key closes it: from then on it requires a ",
+      "key from everyone. Your own commands and hooks send the key of their home by themselves. To make one here, ",
+      "open this page with ", make("code", {}, "cofio ui agents"), "."));
 }
 
 function bounded() {

@@ -80,7 +80,8 @@ function shut(page, refusal) {
     : make("form", { onsubmit: open },
       make("label", { for: "key" }, "API key"), field,
       make("button", { class: "primary" }, "Open"),
-      make("p", { class: "dim" }, "It is stored for this tab only, until you close it."));
+      make("p", { class: "dim" }, "It is stored for this tab only, until you close it. On the machine of the service, ",
+        make("code", {}, "cofio ui"), " opens these pages without a key."));
   fill(find("gate"),
     make("h1", { id: "gate-title" }, unreachable ? "Not there" : "The service requires a key"),
     refusal && (wrong || unreachable) ? trouble(inHere(refusal)) : null, form);

@@ -150,8 +150,8 @@ function ending() {
 function closing(role) {
   const text = role === "admin"
     ? "Once it exists, the service requires a key from everyone. This page can use it."
-    : "From the moment that it is made, the service wants a key of everybody, and this one opens neither this page nor "
-      + "the making of further keys. Make an admin’s first; else that is left to “cofio keys create” on this machine.";
+    : "Once it exists, the service requires a key from everyone, and this one opens neither this page nor the making "
+      + "of further keys. Make an admin’s first; else that is left to “cofio ui” and “cofio keys create” on this machine.";
   return make("p", { class: role === "admin" ? "note" : "note bad" }, text);
 }
 
@@ -201,12 +201,11 @@ function showSecret(created, first, refresh) {
   element.querySelector(".copy").focus();
 }
 
-/** Tell where to use the first key: nothing works without one from now on. */
+/** Tell what changes with the first key. */
 function atOnce(mayGoOn) {
   return [
-    make("p", {}, "The service is closed from now on. On this machine your commands and hooks need a key at once: ",
-      "this writes one into config.toml (it asks, and shows nothing), and starts the service anew."),
-    make("div", { class: "commands" }, copyable("cofio config set api_key"), copyable("cofio down && cofio up")),
+    make("p", {}, "The service is closed from now on. Your own commands and hooks on this machine go on as before: ",
+      "they send the key of their home by themselves."),
     mayGoOn ? make("p", { class: "hint" }, "“Use this key here” stores it for this tab only.") : null,
   ];
 }
