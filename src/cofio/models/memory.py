@@ -267,7 +267,7 @@ class Fact:
         _fill(self, "text", check_text(self.text, "text", MAX_TEXT).strip())
         if not self.text:
             raise InvalidInput("The text is empty.", "Give the fact to remember as a sentence.")
-        for name in ("source", "project", "session", "agent", "user", "team", "speaker", "origin", "author"):
+        for name in ("source", "project", "session", "agent", "user", "team", "speaker", "author", "origin"):
             _fill(self, name, check_text(getattr(self, name), name, MAX_LABEL).strip())
         _fill(self, "context", check_text(self.context, "context", MAX_TEXT).strip())
         for name in ("entities", "tags"):
