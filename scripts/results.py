@@ -198,6 +198,38 @@ MEASURES = (
         ),
     ),
     Measure(
+        "security",
+        "Poisoning and secrets",
+        "other people's text and secrets in a conversation, held-out authors",
+        "evals.security",
+        30,
+        (),
+        (
+            Headline(
+                "facts of foreign text that are stored as the user's word",
+                "all/as_own/value",
+                comparisons=(
+                    ("true memories that they overwrite", "all/overwritten/value"),
+                    ("recalled by a later prompt", "all/recalled/value"),
+                    ("the user's own facts kept", "all/facts_kept/value"),
+                ),
+                in_readme=True,
+            ),
+            Headline(
+                "made-up secrets that are redacted",
+                "redaction/removed/value",
+                comparisons=(("look-alikes that are changed", "redaction/changed/value"),),
+            ),
+        ),
+        (
+            *(f"evals/data/voices/{author}.jsonl" for author in ("px", "py")),
+            "--prompts",
+            "evals/data/prompts/harmless.jsonl",
+            "--secrets",
+            "evals/data/secrets/px.jsonl",
+        ),
+    ),
+    Measure(
         "decisions",
         "Decisions",
         "add, update, delete or noop for a fact, given the known memories",

@@ -27,6 +27,7 @@ from training.prepare import examples_of
 
 NAME, BASE = "cofio-judge-5", "ms-marco-MiniLM-L12-v2, the first ten layers"
 NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.009, 0.06, 0.01, 0.077
+TAGGER, THIRD_PARTY = "voices.onnx", 0.8  # the threshold is chosen by what training.voices prints for held-out authors
 SCREEN_MARGIN = 0.5  # limit of a screen, as a share of the least that it said of a find
 
 
@@ -48,6 +49,7 @@ def main() -> None:
         "doubtful fact": 0.35,
         **changes(pairs),
         "relevant": round(relevant, 2),
+        "third party": THIRD_PARTY,
     }
     related = [row for row, chances in zip(pairs, _chances(pairs), strict=True) if _found(row, chances)]
     helpful = [row for row in prompts if row["label"] and _sigmoid(scale * row["logits"][0] + shift) >= relevant]
@@ -55,7 +57,8 @@ def main() -> None:
         "name": NAME,
         "base": BASE,
         "parts": [file.name for file in parts],
-        "sha256": digest_of(parts),
+        "tagger": TAGGER,
+        "sha256": digest_of([*parts, arguments.model / TAGGER]),
         "relevance": [round(scale, 3), round(shift, 3)],
         "thresholds": thresholds,
         "screens": {"relation": screens(related), "relevance": screens(helpful)},

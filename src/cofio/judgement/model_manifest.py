@@ -21,7 +21,7 @@ def read_card(place: Path = WEIGHTS) -> Mapping[str, Any]:
     """
     try:
         card: Mapping[str, Any] = json.loads((place / "model.json").read_text(encoding="utf-8"))
-        digest = digest_of(part_files(card, place))
+        digest = digest_of([*part_files(card, place), tagger_file(card, place)])
     except (OSError, ValueError, KeyError) as error:
         raise Misconfigured(f"The judgement model cannot be read: {error}.", _HINT) from error
     if digest != card.get("sha256"):
@@ -32,6 +32,11 @@ def read_card(place: Path = WEIGHTS) -> Mapping[str, Any]:
 def part_files(card: Mapping[str, Any], place: Path = WEIGHTS) -> list[Path]:
     """Return the files of the network, in the order of its layers."""
     return [place / name for name in card["parts"]]
+
+
+def tagger_file(card: Mapping[str, Any], place: Path = WEIGHTS) -> Path:
+    """Return the file of the tagger that tells other people's sentences from the user's."""
+    return place / str(card["tagger"])
 
 
 def digest_of(files: Sequence[Path]) -> str:

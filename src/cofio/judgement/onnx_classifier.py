@@ -1,6 +1,6 @@
 """Run-time wrapper of the trained model: int8 ONNX on the CPU, loaded at the first call.
 
-    turn ─ layers ─▶ spans
+    turn ─ layers ─▶ spans, voices
     pair ─ first layers ─▶ screen ─ may be related ─▶ next layers ─▶ … ─▶ relation or relevance
                               └──── surely not ─────▶ `add`, 0.0
 
@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cofio.judgement.model_inputs import Encoder
-from cofio.judgement.model_manifest import WEIGHTS, part_files, read_card
-from cofio.judgement.onnx_encoder import Layers, Paired
+from cofio.judgement.model_inputs import Encoder, sentences_of
+from cofio.judgement.model_manifest import WEIGHTS, part_files, read_card, tagger_file
+from cofio.judgement.onnx_encoder import NEXT_STATES, Layers, Paired
 from cofio.judgement.spans import Tagged, decode, softmax
+from cofio.judgement.voices import VoiceTagger, layout_signs, sum_states
 from cofio.ports import Relation, SentenceVoice, Span
 from cofio.providers.embedders.wordpiece_tokenizer import WordPiece
 from cofio.text import lazy_re
@@ -29,9 +31,16 @@ from cofio.text import lazy_re
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_VOICE_WINDOWS = 12  # windows of 160 tokens that are read of a turn to find foreign text in it
 _REMEMBERED = 4_096  # pairs in the result cache
 _UNRELATED = Relation(1.0, 0.0, 0.0, 0.0)
 _DATE = lazy_re.compile(r" \((?:(?:week of )?\d{4}-\d\d(?:-\d\d)?|Q[1-4] \d{4}|\d{4})\)")
+
+
+class _Network(NamedTuple):
+    encoder: Encoder
+    layers: Layers
+    tagger: VoiceTagger
 
 
 class LocalJudge:
@@ -41,7 +50,7 @@ class LocalJudge:
         self._place, self._threads = place, threads
         self.card = read_card(place)
         self._loading = Lock()
-        self._network: tuple[Encoder, Layers] | None = None
+        self._network: _Network | None = None
         self._related = lru_cache(_REMEMBERED)(self._relate)
         self._scored = lru_cache(_REMEMBERED)(self._score)
 
@@ -53,7 +62,7 @@ class LocalJudge:
 
     def spans(self, text: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         """Return the parts of a turn that state a fact worth keeping, in order, each with its probability."""
-        encoder, layers = self._loaded()
+        encoder, layers, _ = self._loaded()
         spans: list[Span] = []
         for number, window in enumerate(encoder.windows(text, before, role)):
             if number == windows:
@@ -61,9 +70,22 @@ class LocalJudge:
             spans += decode(text, Tagged(window.places, layers.words(window.ids, window.types)))
         return spans
 
-    def passages(self, text: str, before: str = "") -> list[SentenceVoice]:  # noqa: ARG002 - not trained yet
-        """Return no voices: the shipped model cannot tell them, so structure alone decides."""
-        return []
+    def passages(self, text: str) -> list[SentenceVoice]:
+        """Return the voice of each sentence of a user's turn."""
+        sentences = sentences_of(text)
+        if not sentences:
+            return []
+        probabilities = self._loaded().tagger.tag(self.sentence_vectors(text, sentences))
+        return [SentenceVoice(*place, chance) for place, chance in zip(sentences, probabilities, strict=True)]
+
+    def sentence_vectors(self, text: str, sentences: Sequence[tuple[int, int]]) -> NDArray[Any]:
+        """Return one vector for each sentence of a user's turn: its mean state, and the signs of its layout."""
+        encoder, layers, _ = self._loaded()
+        sums = sum(
+            sum_states(layers.words(window.ids, window.types, NEXT_STATES), window.places, sentences)
+            for window in islice(encoder.windows(text), _VOICE_WINDOWS)
+        )
+        return np.concatenate([sums[:, :-1] / np.maximum(sums[:, -1:], 1), layout_signs(text, sentences)], axis=1)
 
     def relation(self, statement: str, memory: str) -> Relation:
         """Return the effect of a statement on a memory."""
@@ -75,11 +97,11 @@ class LocalJudge:
         return [self._scored(prompt, memory) for memory in memories]
 
     def _relate(self, statement: str, memory: str) -> Relation:
-        logits = self._run(*self._loaded()[0].pair(memory, statement), "relation")
+        logits = self._run(*self._loaded().encoder.pair(memory, statement), "relation")
         return _UNRELATED if logits is None else Relation(*(float(chance) for chance in softmax(logits)))
 
     def _score(self, prompt: str, memory: str) -> float:
-        logits = self._run(*self._loaded()[0].relevance(memory, prompt), "relevance")
+        logits = self._run(*self._loaded().encoder.relevance(memory, prompt), "relevance")
         if logits is None:
             return 0.0
         scale, shift = self.card["relevance"]
@@ -87,17 +109,18 @@ class LocalJudge:
 
     def _run(self, ids: Sequence[int], types: Sequence[int], head: Paired) -> NDArray[Any] | None:
         """Return the logits of a head for a pair; None if a screen finds the two unrelated."""
-        return self._loaded()[1].pair(ids, types, head, self._limits(head)).logits
+        return self._loaded().layers.pair(ids, types, head, self._limits(head)).logits
 
     def _limits(self, head: Paired) -> Sequence[float]:
         """Return the probability below which each screen ends the run."""
         limits: Sequence[float] = self.card["screens"][head]
         return limits
 
-    def _loaded(self) -> tuple[Encoder, Layers]:
+    def _loaded(self) -> _Network:
         if self._network is None:
             with self._loading:
                 if self._network is None:
                     words = WordPiece.read(self._place / "vocab.txt")
-                    self._network = Encoder(words), Layers(part_files(self.card, self._place), self._threads)
+                    layers = Layers(part_files(self.card, self._place), self._threads)
+                    self._network = _Network(Encoder(words), layers, VoiceTagger(tagger_file(self.card, self._place)))
         return self._network

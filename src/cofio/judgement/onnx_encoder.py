@@ -42,14 +42,14 @@ class Layers:
         outputs = [{output.name for output in part.get_outputs()} for part in self._parts]
         self._of_words = next(number for number, names in enumerate(outputs) if WORDS in names)
 
-    def words(self, ids: Sequence[int], types: Sequence[int]) -> NDArray[Any]:
-        """Return the logits of every token of a turn."""
+    def words(self, ids: Sequence[int], types: Sequence[int], output: str = WORDS) -> NDArray[Any]:
+        """Return the logits of every token of a turn, or its states in the layer that they are computed from."""
         inputs = _inputs(ids, types)
         for part in self._parts[: self._of_words]:
             [states] = part.run([NEXT_STATES], inputs)
             inputs = {STATES: states}
-        logits: NDArray[Any] = self._parts[self._of_words].run([WORDS], inputs)[0][0]
-        return logits
+        values: NDArray[Any] = self._parts[self._of_words].run([output], inputs)[0][0]
+        return values
 
     def pair(self, ids: Sequence[int], types: Sequence[int], head: Paired, limits: Sequence[float] = ()) -> PairOutput:
         """Return the output for a pair. The run ends at the first screen below its limit."""

@@ -56,12 +56,11 @@ class Relation(NamedTuple):
 
 
 class SentenceVoice(NamedTuple):
-    """Probabilities that a sentence of a user's turn is another author's, and that it manipulates the agent."""
+    """Probability that a sentence of a user's turn is another author's."""
 
     start: int
     end: int
     third_party: float
-    manipulative: float
 
 
 class Judge(Protocol):
@@ -74,10 +73,10 @@ class Judge(Protocol):
     def spans(self, text: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         """Return the parts of a turn that state a fact worth keeping."""
 
-    def passages(self, text: str, before: str = "") -> list[SentenceVoice]:
+    def passages(self, text: str) -> list[SentenceVoice]:
         """Return the voice of each sentence of a user's turn (`model_inputs.sentences_of`), in order.
 
-        `before` is the other side's turn before it. The list is empty if the model cannot tell.
+        The list is empty if the model cannot tell.
         """
 
     def relation(self, statement: str, memory: str) -> Relation:
