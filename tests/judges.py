@@ -38,7 +38,7 @@ class ValueJudge:
             if not said[start:end].endswith("?")
         ]
 
-    def passages(self, text: str, before: str = "") -> list[SentenceVoice]:
+    def passages(self, text: str) -> list[SentenceVoice]:
         """Return no voices: structure alone decides."""
         return []
 

@@ -27,7 +27,9 @@ from training.prepare import examples_of
 
 NAME, BASE = "cofio-judge-5", "ms-marco-MiniLM-L12-v2, the first ten layers"
 NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.009, 0.06, 0.01, 0.077
-TAGGER, THIRD_PARTY = "voices.onnx", 0.8  # the threshold is chosen by what training.voices prints for held-out authors
+TAGGER = "voices.onnx"
+#: Chosen by what training.voices prints for the held-out author.
+THIRD_PARTY = {"third party": 0.9, "next to third party": 0.5, "marked third party": 0.1}
 SCREEN_MARGIN = 0.5  # limit of a screen, as a share of the least that it said of a find
 
 
@@ -49,7 +51,7 @@ def main() -> None:
         "doubtful fact": 0.35,
         **changes(pairs),
         "relevant": round(relevant, 2),
-        "third party": THIRD_PARTY,
+        **THIRD_PARTY,
     }
     related = [row for row, chances in zip(pairs, _chances(pairs), strict=True) if _found(row, chances)]
     helpful = [row for row in prompts if row["label"] and _sigmoid(scale * row["logits"][0] + shift) >= relevant]

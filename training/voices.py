@@ -112,20 +112,33 @@ def compose(pieces: Pieces, chance: random.Random) -> VoicedTurn:
     kind = chance.random()
     if kind < 0.22:
         return join([(own, False)], "composed")
-    if kind < 0.4:
+    if kind < 0.32:
         return join([(own + gap, False), (chance.choice(pieces.own), False)], "composed")
+    if kind < 0.5:
+        return join([(_compose_list(pieces.own, chance), False)], "composed")
     document = _reformat(chance.choice(pieces.documents), chance)
     segments = [(document, True)]
-    if kind < 0.85:
+    if kind < 0.87:
         intro = chance.choice(pieces.intros)
         intro = _cut(intro, chance, most=1) if chance.random() < 0.4 else intro
         segments.insert(0, (intro + gap, False))
-    elif kind < 0.93:
+    elif kind < 0.94:
         segments.insert(0, (own + "\n\n", False))
-    if kind > 0.7 and pieces.remarks:
+    if kind > 0.75 and pieces.remarks:
         after = chance.choice((own, chance.choice(pieces.remarks)))
         segments.append(("\n\n" + after, False))
     return join(segments, "composed")
+
+
+def _compose_list(own: Sequence[str], chance: random.Random) -> str:
+    """Return own statements as paragraphs, lines or a list, often after an own first sentence."""
+    statements = [_cut(chance.choice(own), chance, most=2) for _ in range(chance.randint(2, 5))]
+    mark, gap = chance.choice((("", "\n\n"), ("", "\n"), ("- ", "\n"), ("* ", "\n"), ("- ", "\n\n")))
+    lines = [mark + " ".join(statement.split()) for statement in statements]
+    if chance.random() < 0.7:
+        first = _cut(chance.choice(own), chance, most=1)
+        lines.insert(0, first.rstrip(".") + ":" if mark else first)
+    return gap.join(lines)
 
 
 def _cut(text: str, chance: random.Random, most: int) -> str:

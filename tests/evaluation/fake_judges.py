@@ -35,7 +35,7 @@ class ScriptedJudge:
         matches = sorted((text.find(quote), quote) for quote in self._facts if quote in text)
         return [Span(start, start + len(quote), *self._facts[quote]) for start, quote in matches]
 
-    def passages(self, text: str, previous: str = "") -> list[SentenceVoice]:
+    def passages(self, text: str) -> list[SentenceVoice]:
         return []
 
     def relation(self, statement: str, memory: str) -> Relation:

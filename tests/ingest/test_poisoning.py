@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -103,11 +103,9 @@ class VoiceJudge(ValueJudge):
     def __init__(self, *words: str) -> None:
         self._words = words
 
-    def passages(self, text: str, before: str = "") -> list[SentenceVoice]:
+    def passages(self, text: str) -> list[SentenceVoice]:
         return [
-            SentenceVoice(
-                span.start, span.end, float(any(word in text[span.start : span.end] for word in self._words)), 0
-            )
+            SentenceVoice(span.start, span.end, float(any(word in text[slice(*span[:2])] for word in self._words)))
             for span in self.spans(text)
         ]
 
@@ -204,20 +202,3 @@ def test_manipulation_cannot_replace_a_text(keeper: Keeper) -> None:
         with pytest.raises(HeldForReview):
             change()
     assert texts(keeper) == ["We run the tests with make check"]
-
-
-class SuspiciousJudge(ValueJudge):
-    """Take every sentence for manipulation."""
-
-    thresholds: Mapping[str, float] = {**ValueJudge.thresholds, "manipulative": 0.5}
-
-    def passages(self, text: str, before: str = "") -> list[SentenceVoice]:
-        return [SentenceVoice(span.start, span.end, 0.0, 0.9) for span in self.spans(text)]
-
-
-def test_sentence_that_the_judge_takes_for_manipulation_is_held(make_keeper: KeeperFactory) -> None:
-    keeper = make_keeper(judge=SuspiciousJudge())
-    say(keeper, "We use Vite for builds.")
-    assert texts(keeper) == []
-    [(_, reason)] = held_items(keeper)
-    assert reason == "Held for review: The judgement model takes it for manipulation"

@@ -31,7 +31,7 @@ class WordJudge:
     def spans(self, text: str, previous: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         return []
 
-    def passages(self, text: str, previous: str = "") -> list[SentenceVoice]:
+    def passages(self, text: str) -> list[SentenceVoice]:
         return []
 
     def relation(self, statement: str, memory: str) -> Relation:

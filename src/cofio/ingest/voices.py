@@ -9,8 +9,10 @@ A message of the agent in an observed dialogue is searched for text of others as
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 
 from cofio.ingest import gate
 from cofio.ingest.extract import patterns
@@ -19,19 +21,19 @@ from cofio.ingest.manipulation import find_manipulation
 from cofio.ingest.sanitize.third_party import (
     ThirdPartyPassage,
     cut_passages,
+    find_marked,
     find_third_party,
     is_adopted,
     merge_passages,
 )
 from cofio.judgement.model_inputs import sentences_of
 from cofio.models.exchange import OBSERVATION, Exchange, ExtractedFact, Message, Sentence
-from cofio.ports import Judge
+from cofio.ports import Judge, SentenceVoice
 from cofio.text import lazy_re
 from cofio.text.stemmer import stem
 from cofio.text.tokens import search_terms, truncate_middle
 
 OTHERS_WORDS = "Not the user's own words"
-BY_JUDGE = "The judgement model takes it for manipulation"
 PASTED = "pasted"  # provenance of adopted text
 SPEAKER = "pasted text"  # speaker of adopted text without a known author; keeps it apart from the user's memories
 _MOST_CONFIDENT = 0.5  # of adopted text
@@ -52,7 +54,6 @@ class SeparatedExchange:
     marked: Exchange  # for the language model
     passages: tuple[str, ...] = ()
     adopted: tuple[ExtractedFact, ...] = ()
-    manipulative: tuple[str, ...] = ()  # the user's sentences that the judge takes for manipulation
 
     @property
     def skipped(self) -> tuple[Sentence, ...]:
@@ -66,10 +67,9 @@ class SeparatedExchange:
         terms = _find_terms(fact.text) - _SPEAKERS
         texts = self.passages if fact.provenance == PASTED else [message.text for message in self.own.messages]
         for sentence in (text[start:end] for text in texts for start, end in sentences_of(text)):
-            if len(terms & _find_terms(sentence)) >= _MOSTLY * len(terms):
-                reason = find_manipulation(sentence)
-                if reason := reason or (BY_JUDGE if any(part in sentence for part in self.manipulative) else ""):
-                    return reason
+            is_source = len(terms & _find_terms(sentence)) >= _MOSTLY * len(terms)
+            if is_source and (reason := find_manipulation(sentence)):
+                return reason
         return ""
 
     def is_others(self, fact: ExtractedFact) -> bool:
@@ -91,11 +91,9 @@ def separate(exchange: Exchange, judge: Judge | None) -> SeparatedExchange:
     marked: list[Message] = []
     texts: list[str] = []
     adopted: list[ExtractedFact] = []
-    manipulative: list[str] = []
-    before = ""
     for message in exchange.messages:
         is_users = message.role == "user"
-        passages = _find_passages(message.text, judge, before, manipulative) if is_users else []
+        passages = _find_passages(message.text, judge) if is_users else []
         if not is_users and exchange.context == OBSERVATION:
             passages = find_third_party(message.text)
         own_text = cut_passages(message.text, passages)
@@ -104,32 +102,51 @@ def separate(exchange: Exchange, judge: Judge | None) -> SeparatedExchange:
         texts += [message.text[passage.start : passage.end].strip() for passage in passages]
         if is_users and passages and is_adopted(own_text):
             adopted += _read_adopted(message.text, passages, judge)
-        before = message.text
     if not texts:
-        return SeparatedExchange(exchange, exchange, manipulative=tuple(manipulative))
+        return SeparatedExchange(exchange, exchange)
     spoken = tuple(message for message in own if message.text.strip())
     return SeparatedExchange(
         replace(exchange, messages=spoken),
         replace(exchange, messages=tuple(marked) if spoken else ()),
         tuple(texts),
         tuple(adopted),
-        tuple(manipulative),
     )
 
 
-def _find_passages(text: str, judge: Judge | None, before: str, manipulative: list[str]) -> list[ThirdPartyPassage]:
-    """Return the passages by structure and by the judge; add the sentences that the judge takes for manipulation."""
-    passages = find_third_party(text)
-    if judge is None:
-        return passages
-    least_foreign = judge.thresholds.get("third party", 0.5)
-    least_manipulative = judge.thresholds.get("manipulative", 2.0)  # off without a threshold
-    for voice in judge.passages(text, before):
-        if voice.third_party >= least_foreign:
-            passages.append(ThirdPartyPassage(voice.start, voice.end))
-        if voice.manipulative >= least_manipulative:
-            manipulative.append(text[voice.start : voice.end])
+def _find_passages(text: str, judge: Judge | None) -> list[ThirdPartyPassage]:
+    """Return the passages of others: those between marks, and those that the judge finds or confirms by structure."""
+    by_structure = find_third_party(text)
+    voices = judge.passages(text) if judge else []
+    if not judge or not voices:
+        return by_structure
+    passages = list(find_marked(text))
+    runs = groupby(zip(voices, _attribute(voices, by_structure, judge.thresholds), strict=True), key=itemgetter(1))
+    for is_foreign, run in runs:
+        if is_foreign:
+            places = [voice for voice, _ in run]
+            start, end = places[0].start, places[-1].end
+            authors = (passage.author for passage in by_structure if passage.start < end and passage.end > start)
+            passages.append(ThirdPartyPassage(start, end, next(filter(None, authors), "")))
     return merge_passages(passages)
+
+
+def _attribute(
+    voices: Sequence[SentenceVoice], by_structure: Sequence[ThirdPartyPassage], thresholds: Mapping[str, float]
+) -> list[bool]:
+    """Return whether each sentence is another author's.
+
+    A sentence is if the judge is certain, if it is likely and stands next to such a sentence, or if the structure says
+    so and the judge does not exclude it.
+    """
+    certain, likely, possible = (thresholds[f"{name}third party"] for name in ("", "next to ", "marked "))
+    foreign = [voice.third_party >= certain for voice in voices]
+    for places, step in ((range(1, len(voices)), -1), (range(len(voices) - 2, -1, -1), 1)):
+        for place in places:
+            foreign[place] |= foreign[place + step] and voices[place].third_party >= likely
+    for place, voice in enumerate(voices):
+        inside = any(passage.start <= voice.start and voice.end <= passage.end for passage in by_structure)
+        foreign[place] |= inside and voice.third_party >= possible
+    return foreign
 
 
 def _mark(text: str, passages: Sequence[ThirdPartyPassage]) -> str:

@@ -31,6 +31,7 @@ from cofio.text import lazy_re
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_LATIN = "\u024f"  # last letter of the extended Latin alphabet
 _VOICE_WINDOWS = 12  # windows of 160 tokens that are read of a turn to find foreign text in it
 _REMEMBERED = 4_096  # pairs in the result cache
 _UNRELATED = Relation(1.0, 0.0, 0.0, 0.0)
@@ -74,6 +75,8 @@ class LocalJudge:
         """Return the voice of each sentence of a user's turn."""
         sentences = sentences_of(text)
         if not sentences:
+            return []
+        if sum(letter > _LATIN for letter in text) > len(text) / 4:  # the vocabulary is of Latin script
             return []
         probabilities = self._loaded().tagger.tag(self.sentence_vectors(text, sentences))
         return [SentenceVoice(*place, chance) for place, chance in zip(sentences, probabilities, strict=True)]

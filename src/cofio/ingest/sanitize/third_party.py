@@ -27,7 +27,7 @@ class ThirdPartyPassage(NamedTuple):
 
 def find_third_party(text: str) -> list[ThirdPartyPassage]:
     """Return the passages of other authors in a user's message, in order and without overlap."""
-    marked = merge_passages([*_find_marked(text), *_find_code(text)])
+    marked = merge_passages([*find_marked(text), *_find_code(text)])
     found = list(marked)
     if opening := min(_find_openings(text), default=None):
         found.append(opening._replace(end=_find_closing(text, opening.start)))
@@ -71,7 +71,8 @@ def is_adopted(own_text: str) -> bool:
 # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_marked(text: str) -> Iterator[ThirdPartyPassage]:
+def find_marked(text: str) -> Iterator[ThirdPartyPassage]:
+    """Yield the passages between marks, which are certain: quoted lines, fences, markup, reported speech."""
     for mark in _MARKS:
         for match in mark.finditer(text):
             yield ThirdPartyPassage(match.start(), match.end())
