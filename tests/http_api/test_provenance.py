@@ -245,6 +245,8 @@ def test_every_reader_sees_who_said_it(keeper: Keeper) -> None:
             assert f"- [cli/web, 2025-11-17, {said}] {FRIDAYS}" in caller.post("/recall", {}).json["text"]
             context = caller.post("/recall/context", {"query": "deploy on Fridays after lunch"}).json["context"]
             assert f"{FRIDAYS} ({said})" in context
+            [found] = caller.post("/search", {"query": "deploy on Fridays"}).json["results"]
+            assert (found["said"], found["provenance"]) == (said, "user")
             with Client(url, key) as client:
                 [hit] = client.search("deploy on Fridays")
                 assert hit.memory.provenance_label(client.user) == said

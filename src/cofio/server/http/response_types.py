@@ -287,7 +287,13 @@ _WIRE: Mapping[type, _Wire] = {
     Anchor: _Wire({"kind": Literal["file", "symbol", "command"]}),
     Memory: _Wire({"timestamp": str}),
     Hit: _Wire(
-        {"keyword_score": float, "strength": Strength, "freshness": Freshness, "why": NotRequired[Explanation]},
+        {
+            "keyword_score": float,
+            "strength": Strength,
+            "freshness": Freshness,
+            "said": str,
+            "why": NotRequired[Explanation],
+        },
         inline=("memory",),
         omit=("keyword",),
     ),

@@ -85,17 +85,19 @@ def docs_page(state: AppState, request: None, context: RequestContext) -> Handle
 
 def search(state: AppState, request: requests.SearchRequest, context: RequestContext) -> Plain:
     query = request.as_query()
-    return _format_hits(query.text, state.keeper.search(query, by=context.by))
+    return _format_hits(query.text, state.keeper.search(query, by=context.by), state.keeper.user)
 
 
 def search_all(state: AppState, request: requests.SearchAllRequest, context: RequestContext) -> Plain:
     queries = request.as_queries()
     hit_lists = state.keeper.search_all(queries, by=context.by)
-    return {"results": [_format_hits(query.text, hits) for query, hits in zip(queries, hit_lists, strict=True)]}
+    reader = state.keeper.user
+    pairs = zip(queries, hit_lists, strict=True)
+    return {"results": [_format_hits(query.text, hits, reader) for query, hits in pairs]}
 
 
-def _format_hits(query: str, hits: Sequence[Hit]) -> Plain:
-    results = [hit.as_dict() for hit in hits]
+def _format_hits(query: str, hits: Sequence[Hit], reader: str) -> Plain:
+    results = [{**hit.as_dict(), "said": hit.memory.provenance_label(reader)} for hit in hits]
     return {"query": query, "count": len(hits), "poor_match": is_poor_match(hits), "results": results}
 
 
