@@ -54,7 +54,7 @@ function known(health, page) {
     knock(page);
   };
   const role = make("span", { class: "dim" }, `key: ${health.role ?? "in use"}`);
-  return [role, button("Forget key", leave, "link"), about];
+  return [role, key.get() && button("Forget key", leave, "link"), about];
 }
 
 /** Ask for a key, with the reason. */
