@@ -183,6 +183,23 @@ def oversized_chunks() -> Iterator[bytes]:
     yield b'"}'
 
 
+@pytest.mark.parametrize("path", ["/capture", "/memory/add", "/hooks/claude-code", "/mcp"])
+@pytest.mark.parametrize("content", [b"{},", b"[],", b'"a":1,'])
+def test_body_with_too_many_values_is_rejected_before_parsing(
+    shared_service: Caller, path: str, content: bytes
+) -> None:
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    answer = shared_service.send("POST", path, b'{"a": ' + content * 600_000, headers)
+    assert (answer.status, answer.error["code"]) == (413, "too_large")
+    assert "values" in answer.error["message"]
+
+
+def test_metadata_with_too_many_values_returns_413(shared_service: Caller) -> None:
+    values = {"deep": [[[1] * 40_000]]}
+    answer = shared_service.post("/memory/add", {"text": "x", "metadata": values})
+    assert (answer.status, answer.error["message"]) == (413, "metadata has more than 32,768 values.")
+
+
 def test_body_with_large_content_length_is_rejected(shared_service: Caller) -> None:
     answer = shared_service.send("POST", "/memory/add", b'{"text": "' + b"x" * MAX_BODY + b'"}')
     assert (answer.status, answer.error["code"], answer.headers["connection"]) == (413, "too_large", "close")

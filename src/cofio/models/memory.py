@@ -149,8 +149,7 @@ def _check_metadata(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidInput(f"metadata must be an object, not {json_type(value)}.", 'Write it as {"key": "value"}.')
     metadata = {key: content for key, content in value.items() if key not in _RESERVED}
-    if _deeper_than(MAX_DEPTH, metadata):
-        raise InvalidInput(f"metadata is nested deeper than {MAX_DEPTH} levels.", "Reduce the nesting.")
+    _check_nesting(metadata)
     try:
         encoded = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -164,9 +163,24 @@ def _check_metadata(value: Any) -> dict[str, Any]:
     return decoded
 
 
-def _deeper_than(levels: int, value: Any) -> bool:
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return bool(inner) and (levels == 0 or any(_deeper_than(levels - 1, item) for item in inner))
+def _check_nesting(metadata: Mapping[str, Any]) -> None:
+    """Raise if there are too many levels, or more values than the limit of characters has room for."""
+    level: list[Any] = [metadata]
+    count = 0
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            item
+            for value in level
+            if isinstance(value, Mapping | list | tuple)
+            for item in (value.values() if isinstance(value, Mapping) else value)
+        ]
+        count += len(level)
+        if count > MAX_METADATA // 2:
+            hint = f"At most {MAX_METADATA:,} characters of JSON are allowed."
+            raise TooLarge(f"metadata has more than {MAX_METADATA // 2:,} values.", hint)
+        if not level:
+            return
+    raise InvalidInput(f"metadata is nested deeper than {MAX_DEPTH} levels.", "Reduce the nesting.")
 
 
 def _check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:

@@ -295,6 +295,7 @@ def _build_endpoints(service: _Service) -> Iterator[Endpoint]:
 
 
 def _decode_input(route: Route, request: Request, body: bytes) -> object:
+    decoding.check_values(body)
     content_type = request.headers.get("content-type", "")
     if route.raw:
         decoding.check_content_type(content_type)
