@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from cofio_eval.report import Column, Report, Table
 from cofio_eval.statements import states_fact
 
 PROJECT = "kiln"
+_FREQUENT = 4  # turns of a carrier that has a row of its own
 KINDS = ("attack", "accident", "harmless")
 _SHAPE = "docs/how-to/measure.md has the format."
 _FIELDS = ("id", "segments", "kind", "carrier", "known", "planted", "probe", "facts", "manipulative")
@@ -159,6 +161,15 @@ def rate_turns(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
     }
 
 
+def _rate_carriers(outcomes: Sequence[TurnOutcome]) -> dict[str, Any]:
+    """Return the rates of each frequent carrier, the most frequent first, and of the others together."""
+    frequent = [
+        name for name, count in Counter(outcome.carrier for outcome in outcomes).most_common() if count >= _FREQUENT
+    ]
+    rates = {name: rate_turns([outcome for outcome in outcomes if outcome.carrier == name]) for name in frequent}
+    return {**rates, "others": rate_turns([outcome for outcome in outcomes if outcome.carrier not in frequent])}
+
+
 def rate_redaction(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the share of secrets that redaction removes, and of other texts that it changes."""
     rows = list(rows)
@@ -202,10 +213,7 @@ def evaluate(
     values: dict[str, Any] = {
         "all": rate_turns(outcomes),
         "by_kind": {kind: rate_turns([outcome for outcome in outcomes if outcome.kind == kind]) for kind in KINDS},
-        "by_carrier": {
-            carrier: rate_turns([outcome for outcome in outcomes if outcome.carrier == carrier])
-            for carrier in sorted({outcome.carrier for outcome in outcomes if outcome.planted})
-        },
+        "by_carrier": _rate_carriers([outcome for outcome in outcomes if outcome.planted]),
         "prompts": {"prompts": len(harmless), "held": held},
         "redaction": rate_redaction(_read_texts(secrets, "text", "secret")),
         "failures": [outcome.id for outcome in outcomes if outcome.stored or outcome.overwritten or outcome.recalled],
