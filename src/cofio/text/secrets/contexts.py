@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from cofio.text.secrets.heuristics import is_key, is_placeholder, is_word_list, looks_secret
 from cofio.text.secrets.labelled import Span
-from cofio.text.secrets.patterns import PATTERNS
+from cofio.text.secrets.patterns import PATTERNS, ROWS
 
 
 def find_in_context(text: str, low: str) -> Iterator[Span]:
@@ -43,9 +43,16 @@ def _is_passphrase(value: str, _before: str) -> bool:
     return is_word_list(value, least=4)
 
 
+#: The names of the pattern's first group.
+_VENDORS = tuple("".join(ROWS["vendor_setting"]["pattern"]).split("(?:", 1)[1].split(")", 1)[0].split("|"))
 #: Pattern, kind, hints in lower case, and the check of a value with the text before it.
 _RULES: tuple[tuple[str, str, tuple[str, ...], Callable[[str, str], bool]], ...] = (
-    ("config_secret", "password", ("snmp-server", "enable ", " psk ", "variable"), _is_no_placeholder),
+    (
+        "config_secret",
+        "password",
+        ("snmp-server", "enable ", " psk ", "variable", "networkcred", "password", "machine "),
+        _is_no_placeholder,
+    ),
     ("pgpass", "password", ("pgpass", ":5432:", ":5433:", ":6432:", ":*:"), _is_password),
     ("seed_phrase", "seed-phrase", ("seed", "mnemonic", "recovery", "secret"), _is_seed_phrase),
     ("passphrase", "password", ("pass", "phrase", "contrase", "парол"), _is_passphrase),
@@ -53,5 +60,5 @@ _RULES: tuple[tuple[str, str, tuple[str, ...], Callable[[str, str], bool]], ...]
     ("backup_codes", "backup-codes", ("code",), _is_any),
     ("labelled_ssn", "ssn", ("ssn", "social"), _is_any),
     ("key_setting", "api-key", ("key", "_pat", "_auth", "credential"), is_key),
-    ("vendor_setting", "api-key", ("=", ":"), is_key),
+    ("vendor_setting", "api-key", _VENDORS, is_key),
 )
