@@ -33,6 +33,7 @@ _SPARE = {True: 0.25, False: 0.10}  # seconds of a deadline reserved for the fal
 _PROOF = 0.15  # seconds: only a recall that timed out after longer than this trips the circuit breaker
 _PAUSE = 0.03  # seconds of silence after a complete object that end the input: some clients keep the pipe open
 _MEANWHILE = 0.05  # seconds that one thread waits for the other to spool
+_REDACTION = 12  # times as long as the run so far: an upper bound of the time for a redaction, with its imports
 _MOST = 33_554_432  # maximum bytes of input
 _PARSED = 1_048_576  # maximum bytes parsed here: parsing blocks the watchdog thread
 _LONG_PAUSE = 0.15  # seconds of silence for larger input, which is not parsed
@@ -105,10 +106,12 @@ class HookRun:
         return self.spool_state
 
     def redact(self) -> None:
-        """Remove secrets from what is about to be spooled; a process of its own does it later if there is no time."""
+        """Remove secrets from what is about to be spooled; if time is short, a process of its own does it later."""
         from cofio.hooks import spool_redaction
 
-        if self.undelivered and len(self.raw) <= spool_redaction.LARGEST:
+        elapsed = time.monotonic() - self.began
+        is_in_time = len(self.raw) <= spool_redaction.LARGEST and elapsed * _REDACTION < self.seconds
+        if self.undelivered and is_in_time:
             self.redacted = spool_redaction.redact_delivery(self.raw)
 
     @property

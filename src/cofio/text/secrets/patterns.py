@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cofio.text import lazy_re
 
-_FOLDER = Path(__file__).parent
+_FOLDER = __file__.rpartition("/")[0]
 _COLUMNS = re.compile(r" {2,}")
 _MACRO = re.compile(r"%([a-z]|U)")
 _MACROS = {
@@ -32,8 +31,13 @@ class TokenPattern(NamedTuple):
     near_miss: str
 
 
+def _read(name: str) -> str:
+    with open(f"{_FOLDER}/{name}", encoding="utf-8") as file:  # noqa: PTH123 (hooks do without pathlib, which is slow)
+        return file.read()
+
+
 def _read_tokens() -> tuple[TokenPattern, ...]:
-    lines = (_FOLDER / "vendor_tokens.txt").read_text(encoding="utf-8").splitlines()
+    lines = _read("vendor_tokens.txt").splitlines()
     return tuple(_parse_token(*_COLUMNS.split(line)) for line in lines if line and not line.startswith("#"))
 
 
@@ -50,6 +54,6 @@ def _compile(row: Mapping[str, Any]) -> re.Pattern[str]:
 
 
 #: The rows of patterns.toml: each pattern by its name, with its example.
-ROWS: Mapping[str, Any] = tomllib.loads((_FOLDER / "patterns.toml").read_text(encoding="utf-8"))["pattern"]
+ROWS: Mapping[str, Any] = tomllib.loads(_read("patterns.toml"))["pattern"]
 PATTERNS: Mapping[str, re.Pattern[str]] = {name: _compile(row) for name, row in ROWS.items()}
 TOKENS = _read_tokens()
