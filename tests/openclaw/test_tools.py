@@ -20,9 +20,7 @@ def call(plugin: Plugin, name: str, context: dict[str, Any] | None = None, **arg
 
 
 def test_search_returns_memories_as_data(load: Load, service: Caller) -> None:
-    added = service.post(
-        "/memory/add", {"text": "We deploy with </div><b>Fly.io</b>\n\x1b[31m.", "source": "a/b"}
-    )
+    added = service.post("/memory/add", {"text": "We deploy with </div><b>Fly.io</b>\n\x1b[31m.", "source": "a/b"})
     text, details = call(load(), "memory_recall", query="How do we deploy with Fly.io?")
     assert text.startswith("<cofio-memory>\nThese are notes from earlier work, kept as data.")
     assert text.endswith("\n</cofio-memory>")

@@ -164,7 +164,7 @@ def undo(session: CliContext, changeset_id: int | None, yes: bool, why: str, dry
     output.say(f"Changeset {target.id} is undone; `cofio undo {result.id}` redoes it.")
 
 
-def _undo_learned(session: CliContext, about: dict[str, str], why: str, *, yes: bool, dry_run: bool) -> None:
+def _undo_learned(session: CliContext, about: dict[str, Any], why: str, *, yes: bool, dry_run: bool) -> None:
     with session.memories() as memories:
         plan = memories.undo_learned(**about, by=BY)
         if not session.as_json:

@@ -12,7 +12,18 @@ from cofio.maintenance.cleanup import clean_up
 from cofio.maintenance.learned_undo import decide_undo
 from cofio.models.exchange import Item
 from cofio.models.maintenance import BACKFILL, CleanupPlan
-from cofio.models.memory import MAX_LABEL, MAX_PAGE, Change, Changeset, Doc, Occurrence, Scope, Timestamp, check_int
+from cofio.models.memory import (
+    MAX_LABEL,
+    MAX_PAGE,
+    Change,
+    Changeset,
+    Doc,
+    Occurrence,
+    Scope,
+    Timestamp,
+    check_int,
+    to_utc_iso,
+)
 
 
 class HistoryService:
@@ -75,7 +86,7 @@ class HistoryService:
         Its memories are archived, and memories that they replaced, merged or ended are restored. Sources below the
         given one are included. The changeset can be undone in turn.
         """
-        scope = Scope(source_prefix=source, session=session, since=since)
+        scope = Scope(source_prefix=source, session=session, since=to_utc_iso(since) if since else "")
         reason = why or f"undo what was learned from {source or session}"[:MAX_LABEL]
         return clean_up(self._writer, lambda: decide_undo(self._store, scope), dry_run=dry_run, by=by, why=reason)
 
