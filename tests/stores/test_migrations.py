@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -175,3 +176,20 @@ def test_shared_migration_has_a_number_in_each_dialect(tmp_path: Path, monkeypat
     unread = migrations.__wrapped__
     assert unread("sqlite") == ((13, "0013_old"), (14, "0014_0010_color"))
     assert unread("postgres") == ((9, "0009_old"), (10, "0014_0010_color"))
+
+
+def test_earlier_memories_get_their_provenance_by_method_and_origin(tmp_path: Path) -> None:
+    path = tmp_path / "cofio.db"
+    connection = create_at_version(path, 14)
+    for memory_id, text in enumerate(("typed", "imported", "from a tool", "learned"), 1):
+        insert_memory(connection, memory_id, text)
+    connection.execute("UPDATE memories SET method = 'import' WHERE id = 2")
+    connection.execute("UPDATE memories SET origin = 'mem0/1' WHERE id = 3")
+    connection.execute("UPDATE memories SET method = 'pattern' WHERE id = 4")
+    edit = insert_edit(connection, 1, "typed before")
+    connection.close()
+    with closing(open_store(path)) as store:
+        memories = store.get([1, 2, 3, 4])
+        assert [memory.provenance for memory in memories] == ["user", "import", "import", ""]
+        undo(store, edit)  # the journal entry has no provenance
+        assert (store.get([1])[0].text, store.get([1])[0].provenance) == ("typed before", "user")
