@@ -182,3 +182,28 @@ def test_pulse_reports_recalls_and_captures(keeper: Keeper) -> None:
     assert second_pulse.moved(first_pulse) == ["recalls"]
     keeper.capture("I prefer tabs over spaces.", wait=True)
     assert keeper.dashboard.pulse().moved(second_pulse) == ["memories", "inbox"]
+
+
+def test_news_for_a_viewer_name_only_changes_that_the_viewer_may_see(keeper: Keeper) -> None:
+    ada, bob = (keeper.as_viewer(Viewer(user=name, team="shop")) for name in ("ada", "bob"))
+    news, state = ada.dashboard.news(), keeper.dashboard.pulse()
+
+    def list_kinds() -> list[str]:
+        nonlocal state
+        before, state = state, keeper.dashboard.pulse()
+        assert state != before  # something has changed in the store
+        return news(before, state)
+
+    bob.add("My bank is in Zurich")
+    assert list_kinds() == []
+    bob.recall("which bank is mine?", by="codex")
+    assert list_kinds() == []
+    item = bob.capture("I prefer tabs over spaces.").id
+    assert list_kinds() == []
+    bob.add("The team meets on Mondays", visibility="team")
+    assert list_kinds() == ["memories"]
+    mine = ada.capture("I prefer dark mode.").id
+    assert list_kinds() == ["inbox"]
+    for item_id in (item, mine):
+        keeper.services.captures.process(keeper.services.access.store.inbox.item(item_id))
+        assert ("inbox" in list_kinds()) == (item_id == mine)

@@ -322,3 +322,23 @@ def test_event_stream_requires_the_api_key(serve: Serve, open_reader: Callable[.
     reader = open_reader(service, **{"X-API-Key": "secret"})
     service.with_key("secret").post("/memory/add", {"text": "We decided on Drizzle."})
     reader.wait_for_topics("memories")
+
+
+def test_event_stream_tells_a_viewer_nothing_about_private_changes_of_others(
+    serve: Serve, keeper: Keeper, open_reader: Callable[..., EventReader]
+) -> None:
+    grants = [Grant(name=name, role="write", user=name, team="shop") for name in ("ada", "bob")]
+    keys = [keeper.create_key(grant)[1] for grant in grants]
+    service = serve(api_key="secret")
+    ada, bob = map(service.with_key, keys)
+    reader = open_reader(ada, **{"X-API-Key": keys[0]})
+    said = {"messages": "User: I prefer tabs over spaces.", "session": "s", "turn": "1", "wait": True}
+    bob.post("/memory/add", {"text": "My bank is in Zurich"})
+    bob.post("/recall", {"prompt": "which bank is mine?"})
+    bob.post("/capture", said)
+    bob.post("/memory/add", {"text": "The team meets on Mondays", "visibility": "team"})
+    ada.post("/capture", said)
+    topics: set[str] = set()
+    while "inbox" not in topics:
+        topics |= set(reader.next()[1]["what"])
+    assert "recalls" not in topics

@@ -5,10 +5,12 @@ store.dashboard ─▶ counts by day, active agents ─▶ Overview, [Agent] dot
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Unpack
 
 from cofio.dashboard import projection
+from cofio.dashboard.viewer_news import ViewerNews
 from cofio.models.dashboard import MOST_DAYS, MOST_DOTS, Agent, ChangeCounters, Map, Overview, StoreState
 from cofio.models.memory import Scope, ScopeKwargs, as_scope, check_int
 from cofio.ports import Clock
@@ -65,6 +67,10 @@ class DashboardService:
         self._log.flush_or_tell()
         return self._store.dashboard.pulse()
 
+    def news(self) -> Callable[[ChangeCounters, ChangeCounters], list[str]]:
+        """Return a function that names the kinds of changes between two states, as far as the caller may know them."""
+        return ViewerNews(self._store).moved if self._viewer else lambda since, now: now.moved(since)
+
     def map(self, *, limit: int = MOST_DOTS, **scope: Unpack[ScopeKwargs]) -> Map:
         """Return the newest memories of a scope as points of a plane, without their vectors."""
         checked, count = as_scope(scope), check_int(limit, "limit", least=1, most=MOST_DOTS)
@@ -74,4 +80,4 @@ class DashboardService:
             with one_thread():  # keeps the other cores free for searches
                 return projection.redraw_map(dots, before)
 
-        return self._maps.map((self._viewer, checked, count), self.pulse().changeset, draw)
+        return self._maps.map((self._viewer, checked, count), self._store.newest_changeset(), draw)

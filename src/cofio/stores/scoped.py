@@ -411,7 +411,6 @@ class _ScopedDashboardQueries(_Restricted, DashboardQueries):
     subject = "Reading the activity of others"
     arrived = limited(DashboardQueries.arrived, "scope")
     dots = limited(DashboardQueries.dots, "scope")
-    pulse = limited(DashboardQueries.pulse)  # reveals only that something has changed
     inject = limited(DashboardQueries.inject)
 
 

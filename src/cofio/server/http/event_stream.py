@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeAlias
 
 from cofio.errors import CofioError, Unavailable
 from cofio.models.dashboard import ChangeCounters
@@ -25,6 +26,13 @@ _LONGEST = 900.0  # longest stream in seconds; to reconnect, the reader needs a 
 _HERE = b"event: here\ndata: {}\n\n"
 _STILL_HERE = b": still here\n\n"
 _log = logging.getLogger(__name__)
+#: Return the kinds of changes between two states that the reader may know of.
+Moved: TypeAlias = Callable[[ChangeCounters, ChangeCounters], list[str]]
+
+
+def name_all(since: ChangeCounters, now: ChangeCounters) -> list[str]:
+    """Return every kind of change."""
+    return now.moved(since)
 
 
 class EventBroadcaster:
@@ -110,8 +118,10 @@ class EventBroadcaster:
 class EventStream:
     """Event stream for one reader."""
 
-    def __init__(self, news: EventBroadcaster, *, still: float = STILL, longest: float = _LONGEST) -> None:
-        self._news, self._still = news, still
+    def __init__(
+        self, news: EventBroadcaster, moved: Moved = name_all, *, still: float = STILL, longest: float = _LONGEST
+    ) -> None:
+        self._news, self._moved, self._still = news, moved, still
         self._until = time.monotonic() + longest
         self._seen: ChangeCounters | None = None
         self._greeted = self._stopped = False
@@ -124,13 +134,17 @@ class EventStream:
         if not self._greeted:
             self._greeted = True
             return _HERE
-        previous = self._seen
-        now = self._news.since(previous, self._still, self._is_over) if previous else None
-        if previous is None or now is None:
-            return b""
-        self._seen = now
-        moved = now.moved(previous)
-        return f"event: moved\ndata: {json.dumps({'what': moved})}\n\n".encode() if moved else _STILL_HERE
+        until = time.monotonic() + self._still
+        while previous := self._seen:
+            now = self._news.since(previous, max(0.0, until - time.monotonic()), self._is_over)
+            if now is None:
+                break
+            self._seen = now
+            if now == previous:
+                return _STILL_HERE
+            if moved := self._moved(previous, now):  # of what others did, not even a keep-alive tells
+                return f"event: moved\ndata: {json.dumps({'what': moved})}\n\n".encode()
+        return b""
 
     def done(self) -> None:
         if self._seen is not None:

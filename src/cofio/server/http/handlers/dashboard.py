@@ -36,7 +36,7 @@ def overview(state: AppState, request: requests.RequestModel, context: RequestCo
 
 
 def events(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
-    return HandlerReply(event_stream.EventStream(state.news, still=event_stream.STILL))
+    return HandlerReply(event_stream.EventStream(state.news, state.keeper.dashboard.news(), still=event_stream.STILL))
 
 
 def redirect_to_ui(state: AppState, request: None, context: RequestContext) -> HandlerReply:  # noqa: ARG001
