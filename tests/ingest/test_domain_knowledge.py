@@ -256,12 +256,12 @@ def test_row_of_a_pinned_memory_is_unchanged(keeper: Keeper) -> None:
 
 
 def test_late_report_does_not_change_a_newer_row(keeper: Keeper) -> None:
-    report(keeper, "flag AAPL if volume exceeds 6M", at="2026-03-02T10:00:00Z")
-    learned = report(keeper, "flag AAPL if volume exceeds 5M", at="2026-03-01T10:00:00Z")
+    report(keeper, "flag AAPL if volume exceeds 6M", at="2025-12-02T10:00:00Z")
+    learned = report(keeper, "flag AAPL if volume exceeds 5M", at="2025-12-01T10:00:00Z")
     assert learned.state == "rejected"
     assert "newer" in learned.actions[0]["reason"]
     assert (threshold(keeper).value, stored_texts(keeper)) == (6e6, ["flag AAPL if volume exceeds 6M"])
-    report(keeper, "Stop flagging AAPL volume", at="2026-03-01T10:00:00Z")
+    report(keeper, "Stop flagging AAPL volume", at="2025-12-01T10:00:00Z")
     assert threshold(keeper).value == 6e6
 
 

@@ -17,6 +17,7 @@ from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 
 EMBEDDER = HashEmbedder()
 SOURCE = "test/project"
+NOW = "2028-01-01T00:00:00.000000+00:00"  # after every memory and fact
 PRISMA = "The project uses Prisma as its ORM"
 DRIZZLE = "The project switched from Prisma to Drizzle as its ORM"
 
@@ -68,7 +69,9 @@ def ask_llm(
     scripted = reply if isinstance(reply, str | Completion | Exception) else json.dumps(reply)
     llm = ScriptedLLM([scripted], reconciles=options.pop("reconciles", True))
     vectors = embed([new_fact.text for new_fact in new_facts])
-    outcomes, _, problem = decide_by_llm(llm, new_facts, vectors, store, **{"novel": novelty_check(store), **options})
+    outcomes, _, problem = decide_by_llm(
+        llm, new_facts, vectors, store, **{"novel": novelty_check(store), "now": NOW, **options}
+    )
     assert [outcome.fact for outcome in outcomes] == new_facts
     return outcomes, problem, llm.calls
 

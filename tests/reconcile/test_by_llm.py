@@ -21,6 +21,7 @@ from cofio.testing import ScriptedLLM
 from cofio.text.duplicates import LONG
 from tests.reconcile.fixtures import (
     DRIZZLE,
+    NOW,
     PRISMA,
     SOURCE,
     answer,
@@ -272,7 +273,7 @@ def test_schema_is_sent_only_if_the_model_supports_it(store: Store) -> None:
     remember(store, PRISMA)
     llm = ScriptedLLM(["[]"])
     llm.profile = Profile(json_schema=False, reconciles=True, context=32_000)
-    decide_by_llm(llm, [fact(DRIZZLE)], embed([DRIZZLE]), store, novel=novelty_check(store))
+    decide_by_llm(llm, [fact(DRIZZLE)], embed([DRIZZLE]), store, novel=novelty_check(store), now=NOW)
     assert llm.calls[0][2] is None
 
 
@@ -282,7 +283,7 @@ def test_facts_beyond_the_context_size_are_decided_without_llm(store: Store) -> 
     llm = ScriptedLLM([json.dumps([answer(f"f{number}", "ADD") for number in range(1, 41)])])
     llm.profile = Profile(json_schema=True, reconciles=True, context=4_000)
     outcomes, _, problem = decide_by_llm(
-        llm, new, embed([new_fact.text for new_fact in new]), store, novel=novelty_check(store)
+        llm, new, embed([new_fact.text for new_fact in new]), store, novel=novelty_check(store), now=NOW
     )
     assert len(llm.calls[0][0]) + len(llm.calls[0][1]) < 3 * 4_000
     assert 0 < sum(is_by_rule(outcome.decision) for outcome in outcomes) < 40
@@ -389,7 +390,7 @@ def test_facts_are_kept_if_the_llm_call_fails(store: Store, error: CofioError) -
 def test_token_usage_is_returned(store: Store) -> None:
     remember(store, PRISMA)
     llm = ScriptedLLM([Completion("[]", usage=TokenUsage(1, 500, 20))])
-    _, usage, _ = decide_by_llm(llm, [fact(DRIZZLE)], embed([DRIZZLE]), store, novel=novelty_check(store))
+    _, usage, _ = decide_by_llm(llm, [fact(DRIZZLE)], embed([DRIZZLE]), store, novel=novelty_check(store), now=NOW)
     assert usage == TokenUsage(1, 500, 20)
 
 
@@ -408,7 +409,7 @@ def test_two_calls_turn_a_conversation_into_memories(store: Store) -> None:
     (extracted,) = by_model.facts(llm, [exchange]).found
     facts = [fact(item.text, category=item.category) for item in extracted]
     vectors = embed([item.text for item in facts])
-    outcomes, usage, problem = decide_by_llm(llm, facts, vectors, store, novel=novelty_check(store))
+    outcomes, usage, problem = decide_by_llm(llm, facts, vectors, store, novel=novelty_check(store), now=NOW)
     names = {row["text"]: row["memory"] for row in parse_rows(llm.calls[1][1], "memories")}
     assert names == {PRISMA: "m1", "TypeScript strict mode is on": "m2"}
     result = LearningResult(
@@ -482,7 +483,7 @@ def test_fact_known_globally_is_decided_without_llm(store: Store, scope: dict[st
     [known, _] = remember(store, fact(PRISMA, **scope), fact("The project uses Redis as its cache", project="/srv/web"))
 
     def by_rules(new_fact: Fact, vector: Vector) -> FactOutcome:
-        return decide.decide_outcomes([new_fact], vector.reshape(1, -1), store, WordComparer(0.9))[0]
+        return decide.decide_outcomes([new_fact], vector.reshape(1, -1), store, WordComparer(0.9), now=NOW)[0]
 
     outcomes, problem, calls = ask_llm(store, [], fact(PRISMA, project="/srv/web"), novel=by_rules)
     assert (calls, problem) == ([], "")

@@ -13,7 +13,7 @@ from cofio.models.exchange import FactOutcome
 from cofio.models.memory import MAY_REPLACE, Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Scope, Update
 from cofio.ports import Store
 from tests.judges import ValueJudge
-from tests.reconcile.fixtures import SOURCE, embed, fact, live_memories, open_store, remember
+from tests.reconcile.fixtures import NOW, SOURCE, embed, fact, live_memories, open_store, remember
 
 WEB, API = "/srv/web", "/srv/api"
 OLD, NEW = "The staging port is 8080", "The staging port is 9090"
@@ -42,14 +42,16 @@ def store() -> Iterator[Store]:
 
 def decide_all(store: Store, *facts: str | Fact, comparer: Any = VALUE_COMPARER) -> list[FactOutcome]:
     new_facts = [fact(item) if isinstance(item, str) else item for item in facts]
-    outcomes = decide.decide_outcomes(new_facts, embed([new_fact.text for new_fact in new_facts]), store, comparer)
+    outcomes = decide.decide_outcomes(
+        new_facts, embed([new_fact.text for new_fact in new_facts]), store, comparer, now=NOW
+    )
     assert [outcome.fact for outcome in outcomes] == new_facts
     return outcomes
 
 
 def decide_batch(store: Store, *facts: str | Fact, comparer: Any = VALUE_COMPARER) -> decide.TypedFacts:
     new_facts = [fact(item) if isinstance(item, str) else item for item in facts]
-    return decide.decide_typed(new_facts, embed([new_fact.text for new_fact in new_facts]), store, comparer)
+    return decide.decide_typed(new_facts, embed([new_fact.text for new_fact in new_facts]), store, comparer, now=NOW)
 
 
 def as_update(outcome: FactOutcome) -> Update:
@@ -360,7 +362,7 @@ def test_memory_is_replaced_by_one_fact_only(store: Store) -> None:
 
 
 def test_no_facts_give_no_outcomes(store: Store) -> None:
-    assert decide.decide_outcomes([], embed([]), store, VALUE_COMPARER) == []
+    assert decide.decide_outcomes([], embed([]), store, VALUE_COMPARER, now=NOW) == []
 
 
 def test_duplicate_typed_facts_are_occurrences_of_one_memory(store: Store) -> None:
@@ -496,3 +498,17 @@ def test_limit_in_another_wording_replaces_the_old_one(store: Store) -> None:
     remember(store, fact(old, kind="threshold"))
     [outcome] = decide_all(store, fact(new, kind="threshold"), comparer=ScriptedComparer({(new, old): "update"}))
     assert isinstance(outcome.decision, Update)
+
+
+def test_memory_dated_after_now_can_be_corrected(store: Store) -> None:
+    (old,) = remember(store, fact(OLD, created_at="2099-01-01T00:00:00Z"))
+    new_fact = fact(NEW, created_at="2026-06-01T00:00:00Z")
+    (outcome,) = decide_all(store, new_fact)
+    assert as_update(outcome).id == old
+
+
+def test_sighting_dated_after_now_does_not_protect_a_memory(store: Store) -> None:
+    (old,) = remember(store, fact(OLD, created_at="2026-01-01T00:00:00Z"))
+    store.apply([Noop(old, Occurrence(at="2099-01-01T00:00:00.000000+00:00"))], {}, by="t", why="t")
+    (outcome,) = decide_all(store, fact(NEW, created_at="2026-06-01T00:00:00Z"))
+    assert as_update(outcome).id == old

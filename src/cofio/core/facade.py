@@ -99,6 +99,7 @@ class Keeper:
             judge=judge,
             reads=checked.llm_reads,
             comparer=comparer,
+            clock=clock,
         )
         resources = Resources(
             store=store,

@@ -155,7 +155,7 @@ class MemoryService:
 
         def decide_facts() -> tuple[builtins.list[Decision], dict[int, Vector]]:
             nonlocal typed
-            typed = decide.decide_typed(with_kinds, vectors, self._store, self.comparer)
+            typed = decide.decide_typed(with_kinds, vectors, self._store, self.comparer, now=self.clock())
             needed = {
                 place: vectors[number]
                 for place, (number, decision) in enumerate(zip(typed.facts, typed.decisions, strict=True))

@@ -37,8 +37,8 @@ _MARKED = re.compile(
 class KnowledgeWriter:
     """Decisions about domain knowledge rows for the facts of an exchange."""
 
-    def __init__(self, batch: ExchangeFacts) -> None:
-        self._batch = batch
+    def __init__(self, batch: ExchangeFacts, now: str) -> None:
+        self._batch, self._now = batch, now
         self.puts: dict[str, tuple[Claim, int, Claim | None]] = {}  # by ref: new row, index of its fact, old row
         self._drops: dict[str, Claim] = {}
         self._unchanged: dict[str, Claim] = {}
@@ -109,7 +109,7 @@ class KnowledgeWriter:
         """Return a memory that stated the row after the fact was said."""
         fact, store = self._batch.facts[place], self._batch.store
         live = [memory for memory in self._load_memories([row]) if not memory.archived]
-        return next((memory.id for memory in live if is_older_than(fact, memory, store)), None)
+        return next((memory.id for memory in live if is_older_than(fact, memory, store, self._now)), None)
 
     def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[RowDecision]:
         """Return all decisions about the tables. `first` maps each fact to the index of its memory decision."""

@@ -68,7 +68,7 @@ from cofio.models.exchange import (
 )
 from cofio.models.memory import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
 from cofio.models.provenance import least_trusted, role_provenance
-from cofio.ports import LLM, Basis, Judge, Matrix, Store, Vector
+from cofio.ports import LLM, Basis, Clock, Judge, Matrix, Store, Vector
 from cofio.stores.scoped import scope_to_owner
 from cofio.text.tokens import embedding_text, search_terms, tail_of
 
@@ -201,11 +201,13 @@ class Learner:
         judge: Judge | None = None,
         reads: Reads = "all",
         comparer: Comparer,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._reads = reads  # scope of the language model when there is a judge
         self._judge = judge  # None: use patterns
         self._comparer = comparer
+        self._clock = clock
         self._embed = embed
         self._floor = floor  # the cosine of unrelated texts: lower scores are not similar
         self.llm = llm
@@ -464,15 +466,15 @@ class Learner:
         open_jobs = [(job, job.batch) for job in jobs if job.batch and job.news and job.learned.method == "llm"]
         if self.llm is None or not open_jobs or not self.llm.supports_audn:
             return
-        store = open_jobs[0][1].store
+        store, now = open_jobs[0][1].store, self._clock()
 
         def novel(fact: Fact, vector: Vector) -> FactOutcome:
-            return decide.decide_outcomes([fact], vector.reshape(1, -1), store, self._comparer)[0]
+            return decide.decide_outcomes([fact], vector.reshape(1, -1), store, self._comparer, now=now)[0]
 
         facts = [batch.facts[place] for job, batch in open_jobs for place in job.news]
         vectors = [batch.vector(place) for job, batch in open_jobs for place in job.news]
         decided, usage, problem = reconcile_by_llm.decide_by_llm(
-            self.llm, facts, vectors, store, novel=novel, floor=self._floor()
+            self.llm, facts, vectors, store, novel=novel, now=now, floor=self._floor()
         )
         outcomes = iter(decided)
         for job, batch in open_jobs:
@@ -498,7 +500,9 @@ class Learner:
         taken_ids: set[int] = set()
         for place in places:
             outcome = batch.settled[place]
-            (again,) = decide.decide_outcomes([outcome.fact], batch.matrix([place]), batch.store, self._comparer)
+            (again,) = decide.decide_outcomes(
+                [outcome.fact], batch.matrix([place]), batch.store, self._comparer, now=self._clock()
+            )
             if isinstance(again.decision, Update) and again.decision.id in taken_ids | targets:
                 again = FactOutcome(fact=outcome.fact, decision=Add(outcome.fact, "new", unless_known=True))
             # Written after the model was asked, e.g. by an earlier exchange of the batch.
@@ -529,10 +533,12 @@ class Learner:
             batch.settled = list(settled)
             if not job.is_reconciled and job.news:
                 facts, vectors = [batch.facts[place] for place in job.news], batch.matrix(job.news)
-                batch.take(job.news, decide.decide_outcomes(facts, vectors, batch.store, self._comparer))
+                batch.take(
+                    job.news, decide.decide_outcomes(facts, vectors, batch.store, self._comparer, now=self._clock())
+                )
             elif job.is_reconciled and self._store.newest_changeset() != since:
                 self._redecide_changed(batch, job.news, since)
-            rows = KnowledgeWriter(batch)
+            rows = KnowledgeWriter(batch, self._clock())
             rows.decide()
             return _WritePlan(batch, rows)
 

@@ -44,6 +44,8 @@ from cofio.stores.row_mapping import as_json, is_storable_int
 
 _BATCH = 1_000  # items whose words are erased in one transaction
 _NEVER = "9999-12-31T23:59:59.999999Z"
+_SKEW = 300.0  # seconds by which clocks of several machines may differ
+_LONGEST_WAIT = 25 * 3600.0  # seconds that an item may have to wait, for the budget of the next day
 _REASONS = 20  # listed individually in the status; rarer ones are summed
 
 
@@ -107,6 +109,15 @@ class SqlInbox(SqlAdapter):
 
     def _due(self, limit: int) -> list[Row]:
         return self._read("due_items", {"at": self._clock(), "limit": limit}, items=ITEMS)
+
+    def _correct_dates(self) -> None:
+        """Make items due whose times a clock has set that was ahead: they would wait until it is that late again."""
+        at = self._clock()
+        values = {"at": at, "soon": add_seconds(at, _SKEW), "latest": add_seconds(at, _LONGEST_WAIT)}
+        with self._reading() as queries:
+            if not queries.value("any_misdated", values):
+                return
+        self._write("correct_dates", values)
 
     def _readable(self, read_rows: Callable[[], list[Row]]) -> list[Item]:
         """Return the readable items in processing order, and park unreadable ones for manual review.

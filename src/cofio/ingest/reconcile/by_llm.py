@@ -69,6 +69,7 @@ def decide_by_llm(
     store: MemoryReader,
     *,
     novel: DecideLocally,
+    now: str,
     floor: float = 0.0,
 ) -> tuple[list[FactOutcome], TokenUsage, str]:
     """Return the decision about each fact in order, the model usage, and the problem with the model, or "".
@@ -96,7 +97,7 @@ def decide_by_llm(
             memories.update((memory.id, memory) for memory, _ in similar)
     answers, usage, problem = _ask(llm, cases, memories) if cases else ({}, TokenUsage(), "")
     decided = {
-        case.place: decision for case in cases if (decision := _decide(case, answers.get(case.place, []), store))
+        case.place: decision for case in cases if (decision := _decide(case, answers.get(case.place, []), store, now))
     }
     return _order_outcomes(facts, vectors, early | decided, novel), usage, problem
 
@@ -251,7 +252,9 @@ def _get_first(entry: Mapping[str, Any], *keys: str) -> Any:
     return next((entry[key] for key in keys if entry.get(key) is not None), None)
 
 
-def _decide(case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: MemoryReader) -> FactOutcome | None:
+def _decide(
+    case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: MemoryReader, now: str
+) -> FactOutcome | None:
     if not answers:
         return None
     answer = answers[0]
@@ -268,7 +271,7 @@ def _decide(case: _FactWithCandidates, answers: Sequence[_LLMDecision], store: M
         return _note(fact, memory, f"known from {near}") if is_known else None
     if memory.pinned:
         return None
-    if is_older_than(fact, memory, store):
+    if is_older_than(fact, memory, store, now):
         return FactOutcome(fact=fact, reason=f"memory {memory.id} is newer")
     if is_retraction(fact) and (remainder := _find_remainder(memory, fact, answer.text)):
         return FactOutcome(fact=fact, decision=Update(memory.id, remainder, f"the rest of {near}"))

@@ -56,7 +56,7 @@ _ECHO, _COVERED = 0.80, 0.70  # minimum cosine of an echo, and minimum share of 
 
 
 def decide_outcomes(
-    facts: Sequence[Fact], vectors: Matrix, store: MemoryReader, comparer: Comparer
+    facts: Sequence[Fact], vectors: Matrix, store: MemoryReader, comparer: Comparer, *, now: str
 ) -> list[FactOutcome]:
     """Return the decision about each fact, in order. At most one fact of a batch replaces a given memory.
 
@@ -83,7 +83,7 @@ def decide_outcomes(
         others = {memory_id for memory_id, (_, at) in nearest.items() if at != place}
         retracts = is_retraction(fact)
         near = related(fact, vectors[place], store, comparer, retracts=retracts, others=others)
-        outcome = _take_over(_decide(fact, near, store, taken_ids, retracts=retracts), withdrawn)
+        outcome = _take_over(_decide(fact, near, store, taken_ids, now=now, retracts=retracts), withdrawn)
         taken_ids |= _collect_replaced(outcome.decisions)
         outcomes.append(outcome)
     return outcomes
@@ -128,7 +128,9 @@ class TypedFacts(NamedTuple):
         return answers
 
 
-def decide_typed(facts: Sequence[Fact], vectors: Matrix, store: MemoryReader, comparer: Comparer) -> TypedFacts:
+def decide_typed(
+    facts: Sequence[Fact], vectors: Matrix, store: MemoryReader, comparer: Comparer, *, now: str
+) -> TypedFacts:
     """Reconcile typed facts. Repetitions within the batch become further sightings of one memory."""
     first = _find_first_mentions(facts, vectors, comparer)
     typed = TypedFacts([], [], [0] * len(facts), {})
@@ -143,7 +145,7 @@ def decide_typed(facts: Sequence[Fact], vectors: Matrix, store: MemoryReader, co
                 typed.facts.append(place)
             continue
         near = related(fact, vectors[place], store, comparer)
-        outcome = _decide(fact, near, store, taken_ids)
+        outcome = _decide(fact, near, store, taken_ids, now=now)
         taken_ids |= _collect_replaced(outcome.decisions)
         decision = outcome.decision or Add(fact, outcome.reason, unless_known=True)
         if isinstance(decision, Add):
@@ -217,11 +219,12 @@ def _decide(
     store: MemoryReader,
     taken_ids: set[int],
     *,
+    now: str,
     retracts: bool = False,
 ) -> FactOutcome:
     verdicts = [(memory, verdict) for memory, verdict in near if memory.id not in taken_ids]
     against = [pair for pair in verdicts if pair[1].changes and replaces(fact, pair[0])]
-    if newer := next((memory for memory, _ in against if is_older_than(fact, memory, store)), None):
+    if newer := next((memory for memory, _ in against if is_older_than(fact, memory, store, now)), None):
         return FactOutcome(fact=fact, reason=f"memory {newer.id} is newer and says otherwise")
     changed = [pair for pair in against if not pair[0].pinned]
     nearness = {memory.id: 1 - 0.01 * place for place, (memory, _) in enumerate(near)}  # nearest first
@@ -379,11 +382,18 @@ def _is_personal(fact: Fact | Memory) -> bool:
     return fact.metadata.get("about") == PERSON
 
 
-def is_older_than(fact: Fact, memory: Memory, store: MemoryQueries) -> bool:
-    """Return whether the memory was stated, or restated, after the fact was."""
-    if not fact.created_at or memory.created_at > fact.created_at:
-        return bool(fact.created_at)
-    return memory.occurrences > 1 and store.occurrences(memory.id)[-1].at > fact.created_at
+def is_older_than(fact: Fact, memory: Memory, store: MemoryQueries, now: str) -> bool:
+    """Return whether the memory was stated, or restated, after the fact was.
+
+    A time after `now` was set by a wrong clock, and says nothing.
+    """
+    if not fact.created_at:
+        return False
+    if fact.created_at < memory.created_at <= now:
+        return True
+    return memory.occurrences > 1 and any(
+        fact.created_at < occurrence.at <= now for occurrence in store.occurrences(memory.id)
+    )
 
 
 def _retire_others(changed: Sequence[tuple[Memory, Comparison]], kept: Memory) -> tuple[Delete, ...]:

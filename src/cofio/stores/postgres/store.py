@@ -204,6 +204,7 @@ class PostgresInbox(SqlInbox):
         return self._readable(lambda: self._claim(min(limit, _CLAIMED_AT_ONCE), together))
 
     def _claim(self, limit: int, together: int) -> list[Row]:
+        self._correct_dates()
         with self._reading() as queries:
             if not queries.value("any_due", {"at": self._clock()}):
                 return []  # by far the most frequent case

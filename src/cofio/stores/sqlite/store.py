@@ -176,6 +176,7 @@ class SqliteInbox(SqlInbox):
         with self._reading() as queries:
             if not queries.value("any_pending"):
                 return []  # by far the most frequent case
+        self._correct_dates()
         return super()._due(limit)
 
     def claim(self, limit: int, together: int = 1) -> list[Item]:  # noqa: ARG002

@@ -556,6 +556,18 @@ END;
 -- name: any_due
 SELECT EXISTS (SELECT 1 FROM inbox WHERE tenant = %(tenant)s AND state = 'pending' AND due_at <= %(at)s);
 
+-- name: any_misdated
+SELECT EXISTS (
+    SELECT 1 FROM inbox
+    WHERE tenant = %(tenant)s AND state = 'pending' AND due_at > %(at)s
+        AND (received_at > %(soon)s OR due_at > %(latest)s)
+);
+
+-- name: correct_dates
+UPDATE inbox SET due_at = %(at)s, received_at = least(received_at, %(at)s), claimed_until = NULL
+WHERE tenant = %(tenant)s AND state = 'pending' AND due_at > %(at)s
+    AND (received_at > %(soon)s OR due_at > %(latest)s);
+
 -- name: due_items
 SELECT {items} FROM inbox
 WHERE tenant = %(tenant)s AND state = 'pending' AND due_at <= %(at)s

@@ -405,6 +405,15 @@ END;
 -- name: any_pending
 SELECT EXISTS (SELECT 1 FROM inbox WHERE state = 'pending');
 
+-- name: any_misdated
+SELECT EXISTS (
+    SELECT 1 FROM inbox WHERE state = 'pending' AND due_at > :at AND (received_at > :soon OR due_at > :latest)
+);
+
+-- name: correct_dates
+UPDATE inbox SET due_at = :at, received_at = min(received_at, :at)
+WHERE state = 'pending' AND due_at > :at AND (received_at > :soon OR due_at > :latest);
+
 -- name: due_items
 SELECT {items} FROM inbox WHERE state = 'pending' AND due_at <= :at ORDER BY series, id LIMIT :limit;
 
