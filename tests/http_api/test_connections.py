@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import resource
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
 from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
 
 import pytest
+import uvicorn
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from cofio.core import Keeper
 from cofio.server.http import connections
-from cofio.server.http.connections import ConnectionLimits
+from cofio.server.http.connections import ConnectionLimits, ConnectionPool, LimitedProtocol
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.http_api.caller import Caller
 from tests.http_api.conftest import serving
@@ -235,3 +243,51 @@ def test_connections_take_at_most_half_of_the_file_descriptors(monkeypatch: pyte
     for soft, most in ((200, 100), (1_024, 512), (1_000_000, 1_000), (resource.RLIM_INFINITY, 1_000)):
         monkeypatch.setattr(connections.resource, "getrlimit", lambda _name, soft=soft: (soft, soft))
         assert (ConnectionLimits().connections, ConnectionLimits().backlog) == (most, most // 2)
+
+
+# ── Unix sockets ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def answer_ok(scope: Scope, _receive: Receive, send: Send) -> None:
+    if scope["type"] == "http":
+        await PlainTextResponse("ok")(scope, _receive, send)
+
+
+@contextmanager
+def limited_socket(path: Path, limits: ConnectionLimits) -> Iterator[Callable[[bytes], socket.socket]]:
+    """Serve on a Unix socket; yield a function that connects and sends."""
+    protocol: Any = partial(LimitedProtocol, ConnectionPool(limits))
+    server = uvicorn.Server(
+        uvicorn.Config(answer_ok, uds=str(path), http=protocol, ws="none", lifespan="off", log_config=None)
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+
+    def connect_to_path(content: bytes) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(60)
+        connection.connect(str(path))
+        connection.sendall(content)
+        return connection
+
+    try:
+        deadline = time.monotonic() + 60
+        while not server.started:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield connect_to_path
+    finally:
+        server.should_exit = True
+        thread.join(60)
+
+
+def test_limits_apply_to_unix_sockets(tmp_path: Path) -> None:
+    limits = replace(PATIENT, header_seconds=0.3, connections=16)
+    with limited_socket(tmp_path / "socket", limits) as connect_to_path:
+        with connect_to_path(REQUEST + b"X-Long: " + b"x" * 70_000 + b"\r\n\r\n") as connection:
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 431 ")
+        with ExitStack() as stack:
+            silent = [stack.enter_context(connect_to_path(b"")) for _ in range(20)]
+            with connect_to_path(REQUEST + b"\r\n") as connection:
+                assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+            assert all(is_closed(connection) for connection in silent)
