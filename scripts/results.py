@@ -203,7 +203,7 @@ MEASURES = (
         "other people's text and secrets in a conversation, held-out authors",
         "evals.security",
         30,
-        (),
+        ("turns/notinject-dev.jsonl",),
         (
             Headline(
                 "facts of foreign text that are stored as the user's word",
@@ -223,10 +223,9 @@ MEASURES = (
         ),
         (
             *(f"evals/data/voices/{author}.jsonl" for author in ("px", "py")),
-            "--prompts",
-            "evals/data/prompts/harmless.jsonl",
             "--secrets",
             "evals/data/secrets/px.jsonl",
+            "--prompts",
         ),
     ),
     Measure(
