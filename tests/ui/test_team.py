@@ -37,7 +37,7 @@ def add_team_fact(caller: Caller, text: str, agent: str = "", times: int = 1, **
 
 @pytest.fixture
 def team(service: Caller) -> Caller:
-    now = datetime.now(UTC)
+    now = datetime(2026, 1, 1, tzinfo=UTC)  # the start of the clock of the service
     for age, (agent, kind, text, times) in enumerate(reversed(TEAM_FACTS)):
         add_team_fact(service, text, agent, times, kind=kind, created_at=(now - timedelta(days=age * 1.4)).isoformat())
     service.post("/memory/add", {"text": "Ada's own note"})
