@@ -22,7 +22,6 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from cofio.core import Keeper
-from cofio.server.http import connections
 from cofio.server.http.connections import ConnectionLimits, ConnectionPool, LimitedProtocol
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.http_api.caller import Caller
@@ -241,7 +240,7 @@ def test_one_address_leaves_room_for_others() -> None:
 
 def test_connections_take_at_most_half_of_the_file_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     for soft, most in ((200, 100), (1_024, 512), (1_000_000, 1_000), (resource.RLIM_INFINITY, 1_000)):
-        monkeypatch.setattr(connections.resource, "getrlimit", lambda _name, soft=soft: (soft, soft))
+        monkeypatch.setattr(resource, "getrlimit", lambda _name, soft=soft: (soft, soft))
         assert (ConnectionLimits().connections, ConnectionLimits().backlog) == (most, most // 2)
 
 
