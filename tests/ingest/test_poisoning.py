@@ -202,3 +202,14 @@ def test_manipulation_cannot_replace_a_text(keeper: Keeper) -> None:
         with pytest.raises(HeldForReview):
             change()
     assert texts(keeper) == ["We run the tests with make check"]
+
+
+def test_passage_of_pasted_text_is_not_recalled_by_itself(keeper: Keeper) -> None:
+    say(keeper, f"Summarize this mail:\n\n{MAIL}", f"By the way: {ATTACK}")
+    keeper.services.episodes.index_missing()
+    assert keeper.search_episodes("evil.example hosting Fly.io")
+    for question in (
+        "Where did we switch for hosting, Fly.io or evil.example?",
+        "Which curl do we run before the tests?",
+    ):
+        assert "evil" not in keeper.recall(question, project="/shop").text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -9,7 +10,10 @@ from types import MappingProxyType
 from cofio.core.search import SearchService
 from cofio.domain_knowledge import context, mentions
 from cofio.ingest import sanitize
+from cofio.ingest.manipulation import find_manipulation
+from cofio.ingest.sanitize.third_party import find_third_party
 from cofio.ingest.writer import check_author
+from cofio.models.episodes import EpisodeHit
 from cofio.models.memory import (
     MAX_LABEL,
     MAX_TEXT,
@@ -33,6 +37,7 @@ from cofio.stores.access import Access
 from cofio.text import briefing
 from cofio.text.briefing import digest
 
+_AGENT_TURN = re.compile(r"^Assistant: ", re.MULTILINE)
 _LOGGED = 1_000  # prompt characters checked for secrets; the log keeps fewer
 
 
@@ -105,9 +110,19 @@ class RecallService:
             hit
             for question in questions
             for hit in self.episodes.find(Query(text=question, k=recall.SAID + 3, min_score=least, scope=scope))
-            if not current.session or hit.passage.session != current.session
+            if (not current.session or hit.passage.session != current.session) and self._is_own_passage(hit)
         ]
         return recall.build_episode_briefing(hits, injected)
+
+    def _is_own_passage(self, hit: EpisodeHit) -> bool:
+        """Return whether a passage may be injected: it has no text of others and nothing that manipulates an agent."""
+        (episode,) = self.access.store.episodes.get([hit.episode]) or (None,)
+        if episode is None or find_manipulation(hit.text):
+            return False
+        said = _AGENT_TURN.split(episode.text)[0].removeprefix("User: ")
+        others = (said[passage.start : passage.end] for passage in find_third_party(said))
+        lines = (line.strip() for text in others for line in text.splitlines())
+        return not any(line and line in hit.text for line in lines)
 
     def _brief_start(
         self, project: str, injected: Mapping[int, str], current: CurrentSession, k: int | None, by: str

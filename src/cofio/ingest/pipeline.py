@@ -443,6 +443,7 @@ class Learner:
     def _select_news(self, job: _LearningJob, batch: ExchangeFacts) -> list[int]:
         """Return the places of the facts to decide about; settle echoes of context and what is held for review."""
         new_places = []
+        suspects = job.separated.find_suspects() if batch.facts else []
         left_out = reasons_left_out(batch.readings)
         injected = shown_rows(batch.exchange) if batch.readings else []
         for place, (extracted, fact) in enumerate(zip(batch.extracted, batch.facts, strict=True)):
@@ -452,7 +453,7 @@ class Learner:
                 against = None if denies_live_row(row, batch.store) else batch.store  # it repeats an overruled row
                 why = decide.echo_reason(fact, batch.vector(place), against, batch.exchange.injected, self._comparer)
                 why = why or echo_reason(row, injected, batch.store)
-            if not why and (reason := job.separated.find_manipulation(extracted)):
+            if not why and (reason := voices.find_review_reason(extracted, suspects)):
                 job.held[place] = reason
                 why = REASON.format(reason)
             if why := why or left_out.get(place, ""):

@@ -60,17 +60,14 @@ class SeparatedExchange:
         """Return the text of others as skipped sentences of the gate's verdict."""
         return tuple(Sentence(text=text, role="user", way="skip", reason=OTHERS_WORDS) for text in self.passages)
 
-    def find_manipulation(self, fact: ExtractedFact) -> str:
-        """Return the reason to hold a fact for review: its own words, or those of the sentence it was read from."""
-        if reason := find_manipulation(fact.text):
-            return reason
-        terms = _find_terms(fact.text) - _SPEAKERS
-        texts = self.passages if fact.provenance == PASTED else [message.text for message in self.own.messages]
+    def find_suspects(self) -> list[tuple[set[str], str]]:
+        """Return the terms of each sentence that would manipulate an agent, with the reason."""
+        texts = [*(message.text for message in self.own.messages), *(self.passages if self.adopted else ())]
+        suspects = []
         for sentence in (text[start:end] for text in texts for start, end in sentences_of(text)):
-            is_source = len(terms & _find_terms(sentence)) >= _MOSTLY * len(terms)
-            if is_source and (reason := find_manipulation(sentence)):
-                return reason
-        return ""
+            if reason := find_manipulation(sentence):
+                suspects.append((_find_terms(sentence), reason))
+        return suspects
 
     def is_others(self, fact: ExtractedFact) -> bool:
         """Return whether a fact stands in text of others and not in the user's own words.
@@ -190,3 +187,11 @@ def _find_statements(text: str, judge: Judge | None) -> Iterator[str]:
 
 def _find_terms(text: str) -> set[str]:
     return {stem(word) for word in search_terms(text)}
+
+
+def find_review_reason(fact: ExtractedFact, suspects: Sequence[tuple[set[str], str]]) -> str:
+    """Return the reason to hold a fact for review: its own words, or those of the sentence it was read from."""
+    if reason := find_manipulation(fact.text):
+        return reason
+    terms = _find_terms(fact.text) - _SPEAKERS
+    return next((reason for words, reason in suspects if len(terms & words) >= _MOSTLY * len(terms)), "")

@@ -25,7 +25,9 @@ _ABBREVIATIONS = r"e\.g i\.e etc vs Mr Mrs Ms Dr Prof".split()
 #: Sentences end at a full stop, a question or exclamation mark before white space, at a line break and at a semicolon,
 #: but not inside code: the first alternative consumes it.
 _CODE_OR_END = re.compile(
-    r"`[^`\n]+`|(?<=[.!?…])" + "".join(rf"(?<!\b{word}\.)" for word in _ABBREVIATIONS) + r"[\"')\]]*\s+|\s*\n+\s*|;\s+"
+    r"`[^`\n]+`|(?<=[.!?…])"
+    + "".join(rf"(?<!\b{word}\.)" for word in _ABBREVIATIONS)
+    + r"[\"')\]]*\s+|(?<!\s)\s*\n+\s*|;\s+"
 )
 
 

@@ -76,8 +76,20 @@ def find_marked(text: str) -> Iterator[ThirdPartyPassage]:
     for mark in _MARKS:
         for match in mark.finditer(text):
             yield ThirdPartyPassage(match.start(), match.end())
+    yield from _find_elements(text)
+    if (closing := list(_JSON_END.finditer(text))) and (opening := _JSON_START.search(text)):
+        yield ThirdPartyPassage(opening.start(), closing[-1].end())
     for match in _REPORTED.finditer(text):
-        yield ThirdPartyPassage(match.start("quote"), match.end("quote"), _clean_author(match["author"] or ""))
+        author = _NAME_BEFORE.search(text[max(0, match.start() - _NAMED_WITHIN) : match.start()])
+        yield ThirdPartyPassage(match.start("quote"), match.end("quote"), _clean_author(author[0] if author else ""))
+
+
+def _find_elements(text: str) -> Iterator[ThirdPartyPassage]:
+    """Yield elements of markup, from a start tag to the last end tag of its name."""
+    ends = {match[1].lower(): match.end() for match in _END_TAG.finditer(text)}
+    for match in _START_TAG.finditer(text) if ends else ():
+        if (end := ends.get(match[1].lower(), 0)) > match.start():
+            yield ThirdPartyPassage(match.start(), end)
 
 
 def _find_code(text: str) -> Iterator[ThirdPartyPassage]:
@@ -149,7 +161,7 @@ def _find_intros(text: str) -> Iterator[ThirdPartyPassage]:
 
 def _introduces(sentence: str, *, breaks: int) -> bool:
     """Return whether a sentence, with so many line breaks after it, asks about the text below or announces it."""
-    if _OWN.search(sentence) or _ADOPTS.search(sentence):
+    if len(sentence) > _LONGEST_INTRO or _OWN.search(sentence) or _ADOPTS.search(sentence):
         return False
     names_text = _MEDIUM.search(sentence) is not None
     is_received = _RECEIVED.search(sentence) is not None
@@ -174,6 +186,8 @@ def _find_closing(text: str, start: int) -> int:
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+_LONGEST_INTRO = 300  # characters
+_NAMED_WITHIN = 60  # characters before a verb of saying in which its subject is searched
 _LONGEST_CLOSING = 40  # words of the user's request after a passage
 _PARAGRAPH = lazy_re.compile(r"\S(?:(?!\n[ \t]*\n).)*", re.DOTALL)
 _COMMENT = lazy_re.compile(r"\s*(?:#!|//|/\*|\*[ /]|--\s|<!--|;;|%)")
@@ -185,27 +199,34 @@ _MARKS = tuple(
     for pattern in (
         r"^[ \t]*[>|][^\n]*(?:\n[ \t]*[>|][^\n]*)*",
         r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)",
-        r"<(html|head|body|main|article|section|header|footer|div|span|p|h[1-6]|ul|ol|li|table|blockquote|pre|title|a"
-        r"|meta|script|style|[\w-]*(?:system|tool|function|result|output|response|document|page|email|mail|message"
-        r"|search|file|content|quote|untrusted|admin|assistant)[\w-]*)\b[^<>]*>.*</\1\s*>",
         r"<!--.*?(?:-->|\Z)",
-        r"^[ \t]*[\[{]\s*(?:\"|\{\s*\").*[\]}][ \t]*$",
-        r"^[ \t]*(?:\"[^\"]{40,}\"|“[^”]{40,}”|„[^“”]{40,}[“”]|«[^»]{40,}»|'[^'\n]{40,}')[ \t]*$",
+        r"^[ \t]*(?:\"[^\"]{40,2000}\"|“[^”]{40,2000}”|„[^“”]{40,2000}[“”]|«[^»]{40,2000}»|'[^'\n]{40,}')[ \t]*$",
     )
 )
+_ELEMENT = (
+    r"(html|head|body|main|article|section|header|footer|div|span|p|h[1-6]|ul|ol|li|table|blockquote|pre|title|a|meta"
+    r"|script|style|[\w-]{0,20}(?:system|tool|function|result|output|response|document|page|email|mail|message|search"
+    r"|file|content|quote|untrusted|admin|assistant)[\w-]{0,20})"
+)
+_START_TAG = lazy_re.compile(rf"<{_ELEMENT}(?:\s[^<>]{{0,200}})?>", re.IGNORECASE)
+_END_TAG = lazy_re.compile(rf"</{_ELEMENT}\s{{0,9}}>", re.IGNORECASE)
+_JSON_START = lazy_re.compile(r"^[ \t]*[\[{]\s{0,40}(?:\"|\{\s{0,40}\")", re.MULTILINE)
+_JSON_END = lazy_re.compile(r"[\]}][ \t]*$", re.MULTILINE)
 _SAYING = (
     r"(?:says|said|wrote|writes|stated|states|reads|told (?:me|us)|claims|claimed|announced|posted|replied|answered"
     r"|commented|suggests|suggested|recommends|recommended|advises|quote)"
 )
 #: A quotation within a sentence, after a verb of saying or an announcement.
 _REPORTED = lazy_re.compile(
-    rf"(?P<author>\b[A-Z][\w.-]*(?: [A-Z][\w.-]*)?)?[^.!?\n\"“'„]{{0,60}}\b{_SAYING}\b[^.!?\n\"“„]{{0,30}}?[:,]?\s+"
-    r"(?P<quote>\"[^\"]{15,}\"|“[^”]{15,}”|„[^“”]{15,}[“”]|«[^»]{15,}»|'[^'\n]{25,}')"
+    rf"\b{_SAYING}\b[^.!?\n\"“„]{{0,30}}?[:,]?[ \t\n]{{1,3}}"
+    r"(?P<quote>\"[^\"]{15,2000}\"|“[^”]{15,2000}”|„[^“”]{15,2000}[“”]|«[^»]{15,2000}»|'[^'\n]{25,2000}')"
 )
+_NAME_BEFORE = lazy_re.compile(r"\b[A-Z][\w.-]{0,40}(?: [A-Z][\w.-]{0,40})?(?=[^.!?\n\"“'„]*$)")
 _MAIL = lazy_re.compile(
-    r"^[ \t>*]*(?:(?:From|Von|De)\**:\**[ \t]*(?P<author>[^\n]*)\n+[ \t>*]*(?:To|Cc|Subject|Date|Sent|An|Betreff|Datum"
+    r"^[ \t>*]{0,9}(?:(?:From|Von|De)\**:\**[ \t]*(?P<author>[^\n]*)\n{1,3}[ \t>*]{0,9}(?:To|Cc|Subject|Date|Sent|An"
+    r"|Betreff|Datum"
     r"|Gesendet|Para|Asunto|À|Objet)\**:|(?:Subject|Betreff|Asunto|Objet)\**:[^\n]*$"
-    r"|[- ]*(?:Original|Forwarded) message\b|On [^\n]{5,80} wrote:)",
+    r"|-{0,9} ?(?:Original|Forwarded) message\b|On [^\n]{5,80} wrote:)",
     re.MULTILINE | re.IGNORECASE,
 )
 _COMMIT = lazy_re.compile(
@@ -226,7 +247,8 @@ _NOTICE = lazy_re.compile(
 )
 _FILE = (
     r"[\w./~-]*(?:README|CLAUDE|AGENTS|CONTRIBUTING|CHANGELOG|LICENSE|Dockerfile|Makefile"
-    r"|\.(?:md|mdx|txt|rst|html?|pdf|log|json|ya?ml|toml|ini|cfg|eml|csv|docx?|py|js|tsx?|go|rs|java|rb|sh|sql|patch))\b"
+    r"|\.(?:md|mdx|txt|rst|html?|pdf|log|json|ya?ml|toml|ini|cfg|eml|csv|docx?|py|js|tsx?|go|rs|java|rb|sh|sql"
+    r"|patch))\b"
 )
 #: A line that is the name of a file, or a heading as in the files of a project.
 _DOCUMENT = lazy_re.compile(
