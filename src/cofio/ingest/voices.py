@@ -63,11 +63,8 @@ class SeparatedExchange:
     def find_suspects(self) -> list[tuple[set[str], str]]:
         """Return the terms of each sentence that would manipulate an agent, with the reason."""
         texts = [*(message.text for message in self.own.messages), *(self.passages if self.adopted else ())]
-        suspects = []
-        for sentence in (text[start:end] for text in texts for start, end in sentences_of(text)):
-            if reason := find_manipulation(sentence):
-                suspects.append((_find_terms(sentence), reason))
-        return suspects
+        sentences = (text[start:end] for text in texts for start, end in sentences_of(text))
+        return [(_find_terms(sentence), reason) for sentence in sentences if (reason := find_manipulation(sentence))]
 
     def is_others(self, fact: ExtractedFact) -> bool:
         """Return whether a fact stands in text of others and not in the user's own words.

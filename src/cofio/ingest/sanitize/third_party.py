@@ -123,8 +123,8 @@ def _find_chat(text: str) -> ThirdPartyPassage | None:
         return ThirdPartyPassage(timed.start(), len(text), _clean_author(timed["author"] or timed["name"] or ""))
     lines = list(_NAMED_LINE.finditer(text))
     names = [line["author"].lower() for line in lines]
-    is_dialogue = len(set(names)) < len(names) or any(line[0][-1] == "?" for line in lines) or _ROLES & set(names)
-    is_dialogue = is_dialogue or any(name[0] == "@" for name in names)
+    is_dialogue = len(set(names)) < len(names) or any(line[0][-1] == "?" for line in lines)
+    is_dialogue = is_dialogue or not _ROLES.isdisjoint(names) or any(name[0] == "@" for name in names)
     if len(set(names)) > 1 and is_dialogue:
         return ThirdPartyPassage(lines[0].start(), len(text), _clean_author(lines[0]["author"]))
     return None
