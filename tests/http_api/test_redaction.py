@@ -43,8 +43,8 @@ def service(home: Path) -> Iterator[Caller]:
     store = SqliteStore(home / "cofio.db", clock)
     with Keeper(store, HashEmbedder(), clock, notes=NotesOptions(home / "notes")) as keeper:
         keeper.add("We deploy on Fridays.")
-        with serving(keeper, clock, home=home) as url:
-            yield Caller(url)
+        with serving(keeper, clock, home=home, api_key="owner") as url:
+            yield Caller(url, {"X-API-Key": "owner"})
 
 
 def files_with_token(home: Path) -> list[str]:

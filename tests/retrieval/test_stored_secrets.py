@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cofio.core import Keeper
+from cofio.errors import Forbidden
 from cofio.hooks import fallback
 from cofio.text import briefing
 
@@ -32,7 +33,7 @@ def test_recall_search_and_enrich_redact_it(leaky: Keeper) -> None:
 
 
 def test_lines_of_the_hook_fallback_redact_it() -> None:
-    line = fallback._make_line((1, SAYS, "", f"cli/{TOKEN}", "2026-01-01", "policy", 0))
+    line = fallback._make_line((1, SAYS, "", f"cli/{TOKEN}", "2026-01-01", "policy", 0, "", "", ""))
     block, _ = briefing.build_block([line], briefing.START)
     assert "crane gateway" in block
     assert TOKEN not in block
@@ -40,3 +41,9 @@ def test_lines_of_the_hook_fallback_redact_it() -> None:
 
 def test_secret_across_the_limit_of_a_text_is_redacted() -> None:
     assert TOKEN[:12] not in briefing.neutralize("a " * 1_990 + TOKEN)
+
+
+def test_agent_cannot_keep_a_secret(keeper: Keeper) -> None:
+    with pytest.raises(Forbidden):
+        keeper.as_assistant().add(SAYS, keep_secret=True)
+    assert list(keeper) == []

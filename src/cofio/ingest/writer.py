@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cofio.domain_knowledge import cascade
-from cofio.errors import InvalidInput, Unavailable
+from cofio.errors import Forbidden, InvalidInput, Unavailable
 from cofio.ingest.redaction import Redactor
 from cofio.models.memory import (
     MAX_LABEL,
@@ -128,6 +128,8 @@ class Writer:
         if not keep_secret:
             return Redactor()
         self.access.require_owner("Keeping a secret")
+        if self.access.provenance == "assistant":
+            raise Forbidden("An agent cannot keep a secret.", "Ask a person to run `cofio add --keep-secret`.")
         return Redactor(str)
 
     def _find(self, memory_id: int) -> Sequence[Memory]:
