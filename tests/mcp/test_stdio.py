@@ -185,6 +185,8 @@ def test_service_may_start_and_stop_meanwhile(tmp_path: Path) -> None:
     with StdioAgent(tmp_path, tmp_path / "web") as agent:
         agent.call_data("memory_add", text="We use pnpm")
         run_cofio(tmp_path, "up", COFIO_API_KEY="known to the service alone", **quiet)
+        (key,) = tmp_path.rglob("service.key")
+        key.unlink()
         try:
             assert "key" in agent.call_error("memory_search", query="pnpm").lower()  # the service was used
         finally:
