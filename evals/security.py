@@ -28,6 +28,7 @@ from cofio.core import Keeper
 from cofio.errors import CofioError, InvalidInput
 from cofio.ingest.sanitize import redact
 from cofio.judgement.onnx_classifier import LocalJudge
+from cofio.models.exchange import CANDIDATE, Item
 from cofio.ports import Embedder, Judge, LateInteractionModel
 from cofio.settings import Settings
 from cofio_eval.jsonl import read_rows
@@ -109,9 +110,13 @@ def _rate(row: Mapping[str, Any], keeper: Keeper, known: int | None) -> TurnOutc
         as_own=any(memory.provenance in ("user", "") for memory in foreign),
         overwritten=overwritten,
         recalled=any(_has_words(line, row["planted"]) for line in recalled.splitlines()),
-        held=any(item.state == "held" for item in keeper.items(limit=10)),
+        held=any(_is_held(item) for item in keeper.items(limit=10)),
         facts=tuple(any(states_fact(memory.text, fact) for memory in memories) for fact in row["facts"]),
     )
+
+
+def _is_held(item: Item) -> bool:
+    return item.exchange is not None and item.exchange.context == CANDIDATE
 
 
 def _has_words(text: str, words: Sequence[str]) -> bool:
@@ -190,7 +195,7 @@ def count_held(prompts: Sequence[str], settings: Settings, models: Models) -> in
             for number, prompt in enumerate(prompts):
                 messages = [{"role": "user", "content": prompt}]
                 keeper.capture(messages, wait=True, session=f"s{number}", turn="t", project=PROJECT, client="codex")
-            return sum(item.state == "held" for item in keeper.items(limit=1000))
+            return sum(_is_held(item) for item in keeper.items(limit=1000))
 
 
 def evaluate(

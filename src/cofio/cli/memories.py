@@ -397,8 +397,7 @@ def edit(
             new_text = click.edit(old_text, extension=".txt") or ""
             if new_text.strip() not in ("", old_text.strip()):
                 changes = {"text": new_text}
-        options = {"keep_secret": keep_secret, "by": BY, "why": why}
-        change = memories.update(memory_id, **options, **changes) if changes else None
+        change = memories.update(memory_id, keep_secret=keep_secret, by=BY, why=why, **changes) if changes else None
         memory = change.memory if change else memories.get(memory_id)
     if session.as_json:
         action, changeset = ("edit", change.changeset) if change else ("noop", None)

@@ -84,10 +84,9 @@ class LocalJudge:
     def sentence_vectors(self, text: str, sentences: Sequence[tuple[int, int]]) -> NDArray[Any]:
         """Return one vector for each sentence of a user's turn: its mean state, and the signs of its layout."""
         encoder, layers, _ = self._loaded()
-        sums = sum(
-            sum_states(layers.words(window.ids, window.types, NEXT_STATES), window.places, sentences)
-            for window in islice(encoder.windows(text), _VOICE_WINDOWS)
-        )
+        windows = islice(encoder.windows(text), _VOICE_WINDOWS)
+        states = ((layers.words(window.ids, window.types, NEXT_STATES), window.places) for window in windows)
+        sums = np.sum([sum_states(*of_window, sentences) for of_window in states], axis=0)
         return np.concatenate([sums[:, :-1] / np.maximum(sums[:, -1:], 1), layout_signs(text, sentences)], axis=1)
 
     def relation(self, statement: str, memory: str) -> Relation:
