@@ -188,7 +188,7 @@ class MemoryService:
     def _own_fact(self, fact: Fact) -> Fact:
         """Return the fact as the caller may store it. A time in the future becomes now: it could not be corrected."""
         own = self.writer.access.own_fact(fact)
-        return replace(own, created_at=min(own.created_at, self.clock()))
+        return replace(own, created_at=min(own.created_at, self.clock())) if own.created_at else own
 
     def _detect_kind(self, fact: Fact) -> Fact:
         """Return a typed-in fact with the kind detected from its text, if none was given."""
