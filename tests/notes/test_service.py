@@ -814,7 +814,7 @@ def export_counts(done: VaultExportResult) -> tuple[int, int, int]:
 def test_export_writes_a_note_per_memory_with_its_fields(keeper: Keeper, out: Path) -> None:
     old = keeper.add("We deploy with Heroku", project="/srv/web", kind="decision", source="codex").memory_id
     new, _ = keeper.supersede(old, "We deploy with Fly.io: it is *cheaper*", tags=["deploy", "two words"])
-    keeper.update(new.memory_id, pinned=True)
+    memory = keeper.update(new.memory_id, pinned=True).memory
     result = keeper.notes.export(out)
     assert result == VaultExportResult(folder=str(out.resolve()), notes=1, written=1)
     (note,) = out.iterdir()
@@ -825,7 +825,7 @@ def test_export_writes_a_note_per_memory_with_its_fields(keeper: Keeper, out: Pa
     assert lines[2] in (f"store: {identity}", f'store: "{identity}"')
     assert lines[3:-1] == [
         "tags:", "  - deploy", "  - two words", "kind: decision", "category: decision", "source: codex",
-        'project: "/srv/web"', "created: 2026-01-01T00:00:02", "updated: 2026-01-01T00:00:03", "pinned: true",
+        'project: "/srv/web"', f"created: {memory.created_at[:19]}", f"updated: {memory.updated_at[:19]}", "pinned: true",
         f'supersedes: "[[We deploy with Heroku ({old})]]"', "---", "", "We deploy with Fly.io: it is *cheaper*",
     ]  # fmt: skip
     assert note.stat().st_mode & 0o077 == 0
