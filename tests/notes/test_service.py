@@ -825,7 +825,8 @@ def test_export_writes_a_note_per_memory_with_its_fields(keeper: Keeper, out: Pa
     assert lines[2] in (f"store: {identity}", f'store: "{identity}"')
     assert lines[3:-1] == [
         "tags:", "  - deploy", "  - two words", "kind: decision", "category: decision", "source: codex",
-        'project: "/srv/web"', f"created: {memory.created_at[:19]}", f"updated: {memory.updated_at[:19]}", "pinned: true",
+        'project: "/srv/web"', f"created: {memory.created_at[:19]}", f"updated: {memory.updated_at[:19]}",
+        "pinned: true",
         f'supersedes: "[[We deploy with Heroku ({old})]]"', "---", "", "We deploy with Fly.io: it is *cheaper*",
     ]  # fmt: skip
     assert note.stat().st_mode & 0o077 == 0
