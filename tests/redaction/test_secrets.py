@@ -215,6 +215,15 @@ PATHOLOGICAL += [
     "\\n",
     "+" * 30,
     "secret key",
+    "the pw it's now ",
+    "wifi key ",
+    "echo -n a | ",
+    "echo a:bcd|",
+    "env.A_KEY || ",
+    "${KEY:-",
+    "salt = 'a",
+    "_pat azure ",
+    "xoxd-%2B",
 ]
 
 

@@ -246,7 +246,22 @@ def _measure_iban(number: str) -> int:
 
 
 _AWS_HINTS = ("aws", "secret", "akia", "asia")
-_SHELL_HINTS = (" -p", "redis-cli", "pass ", "pass=", "htpasswd", " -u", " -w ", " login ", "sudo -s", "7z")
+_SHELL_HINTS = (
+    " -p",
+    "redis-cli",
+    "pass ",
+    "pass=",
+    "htpasswd",
+    " -u",
+    " -w ",
+    " login ",
+    "echo ",
+    "printf ",
+    "stdin",
+    "with-token",
+    "chpasswd",
+    "7z",
+)
 _HEADER_HINTS = ("basic ", '"auth', "_auth", "bearer", "authorization", "curl")
 
 _NO_WIDTH = lazy_re.compile("[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]")

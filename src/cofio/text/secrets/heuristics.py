@@ -99,6 +99,8 @@ def _is_worded(value: str) -> bool:
     if PATTERNS["run_together"].fullmatch(value):
         return all(map(_is_made_up, PATTERNS["letters"].findall(value)))
     parts = re.split(r"[-_.]", value.rstrip("!?"))
+    if len(parts) > 1 and not value.islower():  # "Copper-Lantern4711"
+        parts[-1:] = re.split(r"(?<=[^\W\d])(?=\d{2,4}$)", parts[-1])
     numbers = [part for part in parts if part.isdigit()]
     words = [part for part in parts if not part.isdigit()]
     if not words or len(numbers) != 1 or len(numbers[0]) > 4 or not all(map(_is_made_up, words)):

@@ -109,7 +109,7 @@ def value_at(text: str, place: int) -> tuple[int, int, bool] | None:
     if stop := PATTERNS["value_end"].search(text, start, end):
         end = stop.start()
     if end - start < _LONGEST:
-        end = start + len(text[start:end].rstrip("\\").removesuffix("**").rstrip(".,;:)]}>"))
+        end = start + len(text[start:end].rstrip("\\").removesuffix("**").rstrip(".,;:)]}>»"))
     return (start, end, False) if end > start else None
 
 
@@ -147,10 +147,18 @@ def _find_logins(text: str) -> Iterator[Span]:
 _LONGEST = 120  # characters of a value that are examined; the rest is redacted with them
 _KEY_HINTS = (
     *"pass pwd pw: pw= secret token key wort contrase senha wachtwoord heslo adgangskode salasana".split(),
-    "pw is",
+    *"clave parol lozinka kodeord geheimnis psk mdp".split(),
+    "pw ",
+    "cle ",
 )
-_FOREIGN_HINTS = ("hasło", "парол", "lösenord", "jelszó", "şifre", "비밀번호", "密码", "密碼", "パスワード")
-_PASSWORDS = (*"pass pw kennwort contra mot senha wacht hes has пар lös adg sal jel şif".split(), "비", "密", "パ")
+_FOREIGN_HINTS = (
+    *"hasło парол lösenord jelszó şifre clé khẩu κωδικός".split(),
+    *("비밀번호", "密码", "密碼", "パスワード"),
+)
+_PASSWORDS = (
+    *"pass pw kennwort contra mot senha wacht hes has пар lös adg sal jel şif clave parol kod loz psk mdp".split(),
+    *("mật", "κωδ", "비", "密", "パ"),
+)
 #: Prefixes of tokens that are cursors or public.
 _OPEN = tuple(
     "public publickey public_key next page nextpage continuation scroll sync cursor pagination resume".split()
