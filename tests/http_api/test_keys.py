@@ -186,7 +186,7 @@ def test_service_is_open_again_after_the_last_key_is_revoked(backend: Backend) -
 def test_service_on_all_interfaces_requires_a_key(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
-        server_settings = Settings(host="0.0.0.0", port=0)
+        server_settings = Settings(home=tmp_path, host="0.0.0.0", port=0)
         with pytest.raises(Misconfigured, match="without an API key"):
             HttpServer(keeper, server_settings)
         key, secret = keeper.create_key(Grant(name="ada", user="ada"))

@@ -236,24 +236,24 @@ def temporary_keeper() -> Keeper:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-def test_service_on_all_interfaces_requires_an_api_key(temporary_keeper: Keeper, host: str) -> None:
+def test_service_on_all_interfaces_requires_an_api_key(temporary_keeper: Keeper, host: str, tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="COFIO_API_KEY"):
-        HttpServer(temporary_keeper, Settings(host=host, port=0))
+        HttpServer(temporary_keeper, Settings(home=tmp_path, host=host, port=0))
 
 
-def test_port_in_use_raises_error(temporary_keeper: Keeper) -> None:
+def test_port_in_use_raises_error(temporary_keeper: Keeper, tmp_path: Path) -> None:
     with serving(temporary_keeper) as url, pytest.raises(Misconfigured, match="COFIO_PORT"):
-        HttpServer(temporary_keeper, Settings(port=int(url.rpartition(":")[2])))
+        HttpServer(temporary_keeper, Settings(home=tmp_path, port=int(url.rpartition(":")[2])))
 
 
-def test_unknown_host_raises_error(temporary_keeper: Keeper) -> None:
+def test_unknown_host_raises_error(temporary_keeper: Keeper, tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="COFIO_HOST"):
-        HttpServer(temporary_keeper, Settings(host="no such host", port=0))
+        HttpServer(temporary_keeper, Settings(home=tmp_path, host="no such host", port=0))
 
 
-def test_invalid_log_level_raises_error_and_closes_the_keeper(temporary_keeper: Keeper) -> None:
+def test_invalid_log_level_raises_error_and_closes_the_keeper(temporary_keeper: Keeper, tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="log_level"):
-        serving_module.run(temporary_keeper, Settings(port=0, log_level="loud"))
+        serving_module.run(temporary_keeper, Settings(home=tmp_path, port=0, log_level="loud"))
     with pytest.raises(StoreError):
         temporary_keeper.stats()
 
@@ -293,7 +293,7 @@ class Slow(HashEmbedder):
 
 clock = FixedClock()
 keeper = Keeper(SqliteStore(Path(sys.argv[1]), clock), Slow(), clock)
-serve.run(keeper, Settings(port=0), lambda url: print(url, flush=True))
+serve.run(keeper, Settings(home=Path(sys.argv[1]).parent, port=0), lambda url: print(url, flush=True))
 try:
     keeper.stats()
 except Exception as error:

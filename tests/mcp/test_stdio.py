@@ -164,7 +164,7 @@ def test_git_worktree_is_the_same_project(tmp_path: Path) -> None:
 
 def test_running_service_is_used_instead_of_the_store(tmp_path: Path, new_keeper: Callable[[str], Keeper]) -> None:
     keeper = new_keeper("served")
-    with running_service(keeper, Settings(port=0)) as url:
+    with running_service(keeper, Settings(home=tmp_path / "service", port=0)) as url:
         with StdioAgent(tmp_path, tmp_path / "web", "--url", url) as agent:
             agent.call_data("memory_add", text="We use pnpm")
         assert not (tmp_path / "cofio").exists()
@@ -173,7 +173,7 @@ def test_running_service_is_used_instead_of_the_store(tmp_path: Path, new_keeper
 
 def test_unavailable_service_is_reported_as_tool_error(tmp_path: Path, new_keeper: Callable[[str], Keeper]) -> None:
     with ExitStack() as service:
-        url = service.enter_context(running_service(new_keeper("served"), Settings(port=0)))
+        url = service.enter_context(running_service(new_keeper("served"), Settings(home=tmp_path / "service", port=0)))
         with StdioAgent(tmp_path, tmp_path / "web", "--url", url) as agent:
             agent.call_data("memory_add", text="We use pnpm")
             service.close()

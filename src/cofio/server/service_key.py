@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 
 def load_or_create(home: Path) -> str:
     """Return the key of the home, which is created by the first service. A key that others could read is replaced."""
+    home = home.expanduser()
     path = home / NAME
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
