@@ -13,6 +13,7 @@ import pytest
 
 from cofio.cli.markdown_notes import _EVERY
 from cofio.client import Client
+from cofio.server import service_key
 from cofio.server.background.notes_watcher import EVERY
 from cofio.settings import Settings
 from tests.cli.conftest import InProcessCli, Shell, hashing_keeper, running_service
@@ -46,12 +47,12 @@ def any_cli(request: pytest.FixtureRequest, cofio: InProcessCli) -> Iterator[InP
         return
     settings = Settings.load({"home": cofio.home, "port": 0}, {})
     with hashing_keeper(settings) as keeper, running_service(keeper, settings) as url:
+        # This service holds no lock, so the command line does not send it the key of the home by itself.
+        service = {"COFIO_URL": url, "COFIO_API_KEY": service_key.read(cofio.home)}
 
         class ServiceCli(InProcessCli):
             def __call__(self, *arguments: str, **options: Any) -> Any:
-                return super().__call__(
-                    *arguments, **{**options, "env": {"COFIO_URL": url, **(options.get("env") or {})}}
-                )
+                return super().__call__(*arguments, **{**options, "env": {**service, **(options.get("env") or {})}})
 
         yield ServiceCli(cofio.home)
 
@@ -247,7 +248,7 @@ def test_service_indexes_changes_in_a_watched_folder(shell: Shell, tmp_path: Pat
     shell.env |= {"COFIO_NOTES_FOLDERS": str(folder), "COFIO_NOTES_POLL_SECONDS": "0.2"}
     url = shell.json("up")["url"]  # before the folder exists
     folder.mkdir()
-    with Client(url) as client:
+    with Client(url, service_key.read(shell.home)) as client:
 
         def found(words: str) -> bool:
             return any(words in hit.memory.text for hit in client.search("where do we deploy?"))
