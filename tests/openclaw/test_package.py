@@ -36,6 +36,11 @@ def test_compiled_javascript_matches_the_source(binary: str, compiler: Path, tmp
     assert compiled == {path.name: path.read_text() for path in (ROOT / "js").iterdir()}
 
 
+def test_skill_has_the_project_rule_of_the_plugin() -> None:
+    """The skill is installed without the plugin."""
+    assert (ROOT / "skills/cofio/scripts/project.mjs").read_text() == (ROOT / "js/project.js").read_text()
+
+
 def test_source_matches_the_types_of_openclaw(binary: str, compiler: Path, tmp_path: Path) -> None:
     entry = node.declarations() / "dist/plugin-sdk/plugin-entry.d.ts"
     assert entry.exists()

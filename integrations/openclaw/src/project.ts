@@ -1,18 +1,18 @@
 /**
  * The project of a folder: its repository's main working tree, so that all worktrees are one project; outside of git
- * the folder itself. The hooks of the other clients have the same rule, and a test compares the two.
+ * the folder itself. The hooks of the other clients have the same rule, and a test compares the two. It imports nothing
+ * of the plugin, since the skill has a copy.
  */
 
 import { readFile, realpath, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { variable } from "./settings.ts";
 
 const PLUMBING = [".git", ".bare"]; // a common directory's own name says nothing about the project
 
 /** Return the project of this folder; "" in the root and in the user's home. COFIO_PROJECT overrides it. */
 export async function projectOf(folder: string): Promise<string> {
-  const configured = variable("COFIO_PROJECT");
+  const configured = (process.env["COFIO_PROJECT"] ?? "").trim();
   if (configured || !isAbsolute(folder) || folder.includes("\0")) return configured;
   const [here, user] = await Promise.all([real(folder), real(homedir())]);
   if (here === user || dirname(here) === here) return "";

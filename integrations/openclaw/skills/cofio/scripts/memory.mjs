@@ -4,12 +4,12 @@
  *     node memory.mjs recall [WORDS]      node memory.mjs extract [WORDS]
  */
 
-import { execFileSync } from "node:child_process";
-import { closeSync, constants, openSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { closeSync, constants, openSync, readFileSync, statSync } from "node:fs";
 import { request as plainly } from "node:http";
 import { request as securely } from "node:https";
 import { homedir } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { join } from "node:path";
+import { projectOf, sourceOf } from "./project.mjs"; // a copy of the plugin's
 
 const PATIENCE_MS = 10_000;
 const LONGEST = 200_000; // characters of a conversation
@@ -17,7 +17,7 @@ const LONGEST = 200_000; // characters of a conversation
 const acts = {
   /** Return the memories, which the service formats as plain data in a tag. */
   async recall(words) {
-    const { status, told } = await ask("/recall", { prompt: words.slice(0, 10_000), project: project() });
+    const { status, told } = await ask("/recall", { prompt: words.slice(0, 10_000), project: await projectOf(process.cwd()) });
     if (status !== 200) return refused("Nothing is recalled", status, told);
     return visible(told.text ?? "") || "Nothing about that is remembered.";
   },
@@ -26,9 +26,8 @@ const acts = {
   async extract(words) {
     const said = (words || readFileSync(0, "utf8")).trim().slice(-LONGEST);
     if (!said) return "Nothing is kept: give the conversation as an argument or on standard input.";
-    const where = project();
-    const name = basename(where).replace(/(?<=.)\.git$/, "");
-    const about = { messages: said, project: where, source: name ? `openclaw/${name}` : "openclaw", client: "openclaw" };
+    const project = await projectOf(process.cwd());
+    const about = { messages: said, project, source: sourceOf(project), client: "openclaw" };
     let { status, told } = await ask("/memory/extract", { ...about, context: "after_agent", async: true });
     if (status === 501) ({ status, told } = await ask("/capture", { ...about, context: "after_agent" }));
     if (status !== 202 && status !== 200) return refused("Nothing is kept", status, told);
@@ -90,26 +89,6 @@ function locked(path) {
     return false;
   } catch (error) {
     return ["EAGAIN", "EWOULDBLOCK"].includes(error.code);
-  }
-}
-
-/** Return the current project: the repository's main working tree, or the folder; "" in the home. */
-function project() {
-  const named = variable("COFIO_PROJECT");
-  if (named) return named;
-  const here = realpathSync(process.cwd());
-  if (here === realpathSync(homedir()) || dirname(here) === here) return "";
-  const common = git("--path-format=absolute", "--git-common-dir");
-  if (common.includes("/.git/modules/")) return git("--show-toplevel");
-  return (basename(common) === ".git" ? dirname(common) : common) || here;
-}
-
-function git(...asked) {
-  try {
-    const told = execFileSync("git", ["rev-parse", ...asked], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
-    return realpathSync(told.trim());
-  } catch {
-    return "";
   }
 }
 
