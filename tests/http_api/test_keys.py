@@ -246,6 +246,7 @@ WRITE_ROUTES = {
     "POST /hooks/cursor", "POST /hooks/openclaw", "POST /notes/flush", "POST /knowledge/{table}",
     "DELETE /knowledge/{table}/{row}", "POST /knowledge/{table}/{row}/purge", "POST /knowledge/feedback",
     "POST /knowledge/feedback/process", "POST /memories/bulk", "GET /memory/{id}/exchange",
+    "POST /changes/undo-learned", "POST /inbox/{id}/approve", "POST /inbox/{id}/discard",
 }  # fmt: skip
 ADMIN_ROUTES = {
     "POST /backfills", "POST /backfills/{id}/end",
@@ -253,6 +254,7 @@ ADMIN_ROUTES = {
     "POST /maintenance/consolidate", "POST /maintenance/prune", "POST /maintenance/approve",
     "POST /maintenance/contradictions/dismiss",
     "GET /maintenance/contradictions", "GET /maintenance/runs", "GET /maintenance/usage", "GET /maintenance/audit",
+    "POST /maintenance/audit",
     "GET /settings", "GET /doctor", "GET /keys", "POST /keys", "DELETE /keys/{id}", "GET /keys/log",
     "GET /llm/usage", "GET /llm/usage/{id}",
     "GET /notes", "POST /notes/index", "POST /notes/export", "POST /ui/links",

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cofio.core import Keeper
-from cofio.models.memory import MAX_HITS, Hit, Memory
+from cofio.models.memory import MAX_HITS, FreshnessResult, Hit, Memory
+from cofio.retrieval.recall import build_line
 from cofio.text.briefing import PROMPT, BriefingLine, build_block, digest, estimate_tokens
-from cofio.text.tokens import embedding_text
 from cofio_eval.datasets import Question
 from cofio_eval.embedders import CachingEmbedder
 from cofio_eval.metrics import ndcg, recall
@@ -123,9 +123,7 @@ class ConversationRunner:
     def _count_tokens(self, memory: Memory) -> int:
         """Return the tokens of the memory's line in the format of recall."""
         if memory.id not in self._weights:
-            line = BriefingLine(
-                memory.id, embedding_text(memory.text, memory.speaker), memory.source, memory.created_at
-            )
+            line = build_line(memory, FreshnessResult(), "")
             block = build_block([line], PROMPT)[0]
             self._weights[memory.id] = estimate_tokens(f"{block.split(_END)[_ROW]}{_END}") if block else 0
         return self._weights[memory.id]
