@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def test_missing_npm_fails_in_ci_only(
     assert "need node and npm" in capsys.readouterr().err
 
 
-def test_versions_are_pinned_without_lock_file() -> None:
+def test_versions_are_pinned_with_the_hash_of_each_package() -> None:
     assert all(version[0].isdigit() for version in clients.PINNED.values())
-    assert not clients.MANIFEST.with_name("package-lock.json").exists()
+    packages = json.loads(clients.MANIFEST.with_name("package-lock.json").read_text(encoding="utf-8"))["packages"]
+    assert all(package.get("integrity", "").startswith("sha512-") for name, package in packages.items() if name)

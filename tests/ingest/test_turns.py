@@ -21,7 +21,7 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.ingest.conftest import KeeperFactory
 
-HOLD = 100_000.0  # seconds: longer than any test
+HOLD = 80_000.0  # seconds: longer than any test
 TURN: dict[str, Any] = {"client": "claude-code", "session": "s1", "turn": "1"}
 SAID = "Our team decided to adopt microservices for scalability"  # no pattern matches it, so the LLM is called
 FACTS = json.dumps({"facts": [{"text": "The team adopts microservices", "category": "decision"}]})

