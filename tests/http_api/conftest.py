@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 
 from cofio import bootstrap
 from cofio.core import Keeper
+from cofio.errors import Unavailable
 from cofio.models.diagnostics import Doctor
 from cofio.ports import LLM, Clock, Completion
 from cofio.server.http.connections import ConnectionLimits
@@ -35,6 +36,13 @@ class NoFactsLLM(ScriptedLLM):
 
     def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
         return Completion('{"facts": []}')
+
+
+class UnavailableEmbedder(HashEmbedder):
+    """Embedder whose provider does not respond."""
+
+    def embed(self, texts: Sequence[str], role: Any) -> Any:
+        raise Unavailable("The provider does not answer.", "Try again in a moment.")
 
 
 @contextmanager

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ from typing import Any
 import pytest
 
 from cofio.core import Keeper
-from cofio.errors import Forbidden, Unavailable
+from cofio.errors import Forbidden
 from cofio.install import doctor
 from cofio.models.auth import Grant
 from cofio.models.diagnostics import Check, Doctor
+from cofio.models.memory import Add, Fact
 from cofio.server.http.context import RequestContext
 from cofio.server.http.handlers.settings import GROUPS, examine, show_settings
 from cofio.server.http.requests import DoctorRequest
@@ -25,15 +25,7 @@ from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.cli.conftest import VARIABLES
 from tests.http_api.caller import Caller
-from tests.http_api.conftest import serving
-
-
-class UnavailableEmbedder(HashEmbedder):
-    """Embedder whose provider does not respond."""
-
-    def embed(self, texts: Sequence[str], role: Any) -> Any:
-        raise Unavailable("The provider does not answer.", "Try again in a moment.")
-
+from tests.http_api.conftest import UnavailableEmbedder, serving
 
 SECRETS = [setting.name for setting in settable() if setting.metadata["secret"]]
 URLS = [setting.name for setting in settable() if setting.name.endswith("url")]
@@ -248,16 +240,15 @@ def test_doctor_checks_clients_only_on_request(home: Path, start: Start) -> None
 
 
 def test_doctor_reports_memories_without_vectors(home: Path, start: Start) -> None:
-    service = start(Settings.load({"home": home}), doctor=doctor_for(home))
-    service.post("/memory/add", {"text": "We deploy on Fridays, after lunch."})
-    with sqlite3.connect(home / "cofio.db") as store:
-        store.execute("DELETE FROM vectors")
-    store.close()
+    with closing(SqliteStore(home / "cofio.db", FixedClock())) as store:
+        store.apply([Add(Fact(text="We deploy on Fridays, after lunch."))], {}, by="test", why="import")
+    # With a working embedder the service would compute the vector before the question.
+    service = start(Settings.load({"home": home}), embedder=UnavailableEmbedder(), doctor=doctor_for(home))
     results = checks_by_name(service)["store"]
     assert (results["state"], results["says"]) == (
         "warning", "1 memory has no vector and can be found by words only."
     )  # fmt: skip
-    assert "cofio reembed --missing" in results["hint"]
+    assert "The service computes it" in results["hint"]
 
 
 def test_doctor_reports_failing_embedder(home: Path, start: Start) -> None:

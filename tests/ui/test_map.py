@@ -19,7 +19,7 @@ from cofio.models.memory import Add, Fact
 from cofio.stores.sqlite.store import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.http_api.caller import Caller
-from tests.http_api.conftest import serving
+from tests.http_api.conftest import UnavailableEmbedder, serving
 from tests.ui.conftest import PHONE, Visitor, accessibility_violations, overflow, screenshot
 
 HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'
@@ -660,10 +660,11 @@ def test_memories_without_vectors_explain_what_to_do(tmp_path: Any, visit: Visit
     clock = FixedClock()
     store = SqliteStore(tmp_path / "cofio.db", clock)
     store.apply([Add(Fact(text="Imported, and not embedded."))], {}, by="test", why="import")
-    with Keeper(store, HashEmbedder(), clock) as keeper, serving(keeper) as url:
+    # With a working embedder the service would compute the vector before the page asks.
+    with Keeper(store, UnavailableEmbedder(), clock) as keeper, serving(keeper) as url:
         page = visit(Caller(url), "/ui/map", **REDUCED_MOTION)
         expect(page.locator(".empty")).to_contain_text("no vectors yet")
-        expect(page.locator(".empty code")).to_have_text("cofio reembed --missing")
+        expect(page.locator(".empty code")).to_have_text("cofio doctor")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -222,8 +222,8 @@ async function emptyState() {
   }
   if (memoryCount) {
     return make("div", { class: "empty" }, make("p", { class: "lead" }, "The memories have no vectors yet"),
-      make("p", {}, "The map needs vectors. Compute them while the service is stopped:"),
-      make("code", {}, "cofio reembed --missing"));
+      make("p", {}, "The map needs vectors. The service computes them in the background; this says why if it cannot:"),
+      make("code", {}, "cofio doctor"));
   }
   return make("div", { class: "empty" }, make("p", { class: "lead" }, "No memories yet"),
     make("p", {}, "Memories appear here as points; similar ones lie close together."),
